@@ -1,0 +1,94 @@
+"""What the proxy needs from the outside: a pipe to a server instance, and who hands one out.
+
+The process runtime and the workload satisfy these by shape; nobody imports them from here
+but the proxy itself.
+"""
+
+from typing import Protocol
+
+from mooring.wire.lines import LongLine
+
+__all__ = ["Backend", "Channel", "ExitLike", "Receiver"]
+
+
+class ExitLike(Protocol):
+    """How an instance ended."""
+
+    @property
+    def code(self) -> int | None:
+        """Exit status, if it exited by itself."""
+        ...
+
+    @property
+    def signal(self) -> int | None:
+        """Number of the signal that ended it, if one did."""
+        ...
+
+
+class Receiver(Protocol):
+    """Who hears what an instance says. Called from the event loop, never re-entrantly from `send`."""
+
+    def on_line(self, line: bytes) -> None:
+        """One line of its output, without the line end."""
+        ...
+
+    def on_long_line(self, line: LongLine) -> None:
+        """A line over the limit: what was kept of it."""
+        ...
+
+    def on_writable(self) -> None:
+        """`Channel.writable` has turned true again."""
+        ...
+
+    def on_gone(self, exit: ExitLike) -> None:
+        """It has exited and its output has been read to the end. Called once, last."""
+        ...
+
+
+class Channel(Protocol):
+    """A message pipe to one instance."""
+
+    @property
+    def pid(self) -> int:
+        """Names the instance in logs and reports."""
+        ...
+
+    @property
+    def writable(self) -> bool:
+        """Less than the high-water mark is waiting to be read by the instance."""
+        ...
+
+    def attach(self, receiver: Receiver) -> None:
+        """Hand over an instance nobody has spoken to: from now on `receiver` hears it."""
+        ...
+
+    def send(self, line: bytes) -> None:
+        """Queue one line, given without its line end. Does nothing once the instance is gone."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Leave its output in the pipe, so that the instance has to wait."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        ...
+
+
+class Backend(Protocol):
+    """Hands out instances of one workload, as its restart policy allows."""
+
+    async def acquire(self) -> Channel:
+        """An instance nobody has spoken to yet; the caller attaches itself at once.
+
+        Waits out a back-off. Raises `Unavailable` or `ServerFailed` at once when there is no hope.
+        """
+        ...
+
+    def spoke(self, channel: Channel) -> None:
+        """The instance has answered `initialize`: it works."""
+        ...
+
+    def release(self, channel: Channel, reason: str) -> None:
+        """The instance is no longer needed: stop it, in the background and with all due patience."""
+        ...

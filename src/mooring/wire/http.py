@@ -1,0 +1,122 @@
+"""The values of one HTTP exchange, and the port through which it is answered.
+
+The `http` package makes exchanges, the `proxy` and `host` packages answer them; neither
+knows the other. Rules of an exchange:
+
+- It is answered once: either `respond`, or `start` + any number of `write` + `end`.
+- After the peer has gone (`disconnected`), answering is allowed and does nothing.
+- `on_disconnect` is called at most once, and only while the exchange is unanswered or
+  its stream is open. `on_writable` is called when `writable` turns true again.
+- `extra_headers` are added to the answer, whatever it is (CORS needs that).
+- Callbacks are called from the event loop, never from inside `respond`, `start`,
+  `write` or `end`.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["App", "Exchange", "Headers", "Request", "Response"]
+
+Headers = list[tuple[bytes, bytes]]
+"""Header fields in order; names are lower case."""
+
+NO_HEADERS: Headers = []
+
+
+class Request:
+    """A complete request: the body has been read, within the limits."""
+
+    __slots__ = ("body", "headers", "method", "path", "peer", "principal", "query", "tls")
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        headers: Headers | None = None,
+        body: bytes = b"",
+        peer: str = "",
+        tls: bool = False,
+    ) -> None:
+        self.method = method
+        self.path = path
+        # Decoded and without the query; always begins with a slash.
+        self.query = query
+        self.headers = [] if headers is None else headers
+        self.body = body
+        self.peer = peer
+        self.tls = tls
+        self.principal = "local"
+        # Who asks: `local`, or the name of the token that was presented.
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first field of that (lower case) name."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+    def header_all(self, name: bytes) -> list[bytes]:
+        """Every field of that (lower case) name, in order."""
+        return [value for key, value in self.headers if key == name]
+
+    def __repr__(self) -> str:
+        return f"<Request {self.method} {self.path} {len(self.body)} bytes>"
+
+
+class Response:
+    """A complete answer. Content-Length, Date and Connection are added by the connection."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, body: bytes = b"", headers: Headers = NO_HEADERS) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status} {len(self.body)} bytes>"
+
+
+class Exchange(Protocol):
+    """One request and the right to answer it."""
+
+    request: Request
+    extra_headers: Headers
+    on_disconnect: Callable[[], None] | None
+    on_writable: Callable[[], None] | None
+
+    @property
+    def disconnected(self) -> bool:
+        """The peer has gone: nothing written from now on will be read."""
+        ...
+
+    @property
+    def writable(self) -> bool:
+        """The peer keeps up: less than the high-water mark is waiting to be sent."""
+        ...
+
+    def respond(self, response: Response) -> None:
+        """Answer whole."""
+        ...
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Answer as a stream: send the head now."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the stream."""
+        ...
+
+    def end(self) -> None:
+        """End the stream properly, so that the peer knows that it is complete."""
+        ...
+
+    def abort(self) -> None:
+        """Cut the connection: the stream is visibly incomplete."""
+        ...
+
+
+App = Callable[[Exchange], None]
+"""What answers requests: called once per request, answers now or later."""

@@ -1,0 +1,95 @@
+"""Cutting a byte stream into lines, in linear time and bounded memory.
+
+- A line ends at LF; one CR before it belongs to the line end. Empty lines are skipped:
+  they carry no message.
+- No byte is looked at twice: pieces of an unfinished line are kept in a list and joined
+  once, when its end arrives (a growing buffer searched from its start is what makes the
+  usual implementations quadratic).
+- A line over the limit is never buffered whole. Its head and tail are kept, which is
+  where the id of a JSON-RPC message stands, so that the one call it belongs to can fail.
+"""
+
+from typing import NamedTuple
+
+__all__ = ["HEAD_BYTES", "TAIL_BYTES", "LineDecoder", "LongLine"]
+
+HEAD_BYTES = 4096
+TAIL_BYTES = 1024
+
+
+class LongLine(NamedTuple):
+    """What is left of a line over the limit."""
+
+    head: bytes
+    tail: bytes
+    length: int
+
+
+class LineDecoder:
+    """Feed it what was read; it returns the lines that are now complete."""
+
+    __slots__ = ("_head", "_limit", "_overflow", "_parts", "_pending", "_tail")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._parts: list[bytes] = []
+        self._pending = 0
+        self._overflow = False
+        self._head = b""
+        self._tail = b""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Length so far of the line whose end has not arrived."""
+        return self._pending
+
+    def feed(self, data: bytes) -> list[bytes | LongLine]:
+        """The lines completed by `data`."""
+        lines: list[bytes | LongLine] = []
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            if self._pending:
+                self._keep(data[start:end])
+                line = self._finish()
+            elif end - start > self._limit:
+                line = _long(data[start:end])
+            else:
+                line = data[start:end]
+            if type(line) is bytes and line.endswith(b"\r"):
+                line = line[:-1]
+            if line:
+                lines.append(line)
+            start = end + 1
+        if start < len(data):
+            self._keep(data[start:] if start else data)
+        return lines
+
+    def close(self) -> bytes | LongLine | None:
+        """The end of the stream: a last line without its line end, if there is one."""
+        return self._finish() if self._pending else None
+
+    def _keep(self, piece: bytes) -> None:
+        self._pending += len(piece)
+        if self._overflow:
+            self._tail = (self._tail + piece)[-TAIL_BYTES:]
+            return
+        self._parts.append(piece)
+        if self._pending > self._limit:
+            whole = b"".join(self._parts)
+            self._parts.clear()
+            self._overflow = True
+            self._head, self._tail = whole[:HEAD_BYTES], whole[-TAIL_BYTES:]
+
+    def _finish(self) -> bytes | LongLine:
+        length, self._pending = self._pending, 0
+        if self._overflow:
+            line = LongLine(self._head, self._tail, length)
+            self._overflow, self._head, self._tail = False, b"", b""
+            return line
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        return whole
+
+
+def _long(line: bytes) -> LongLine:
+    return LongLine(line[:HEAD_BYTES], line[-TAIL_BYTES:], len(line))

@@ -1,0 +1,53 @@
+"""After every test: no child, no task, no descriptor left behind."""
+
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.support import children, open_descriptors
+
+LINUX = sys.platform == "linux"
+
+
+def _leaks(children_before: set[int], descriptors_before: dict[int, str]) -> str:
+    new_children = children() - children_before
+    now = open_descriptors()
+    new_descriptors = {fd: what for fd, what in now.items() if descriptors_before.get(fd) != what}
+    # The interpreter opens these by itself, when it likes.
+    new_descriptors = {
+        fd: what for fd, what in new_descriptors.items() if not what.startswith(("/dev/urandom", "/proc/"))
+    }
+    if new_children or new_descriptors:
+        return f"children {sorted(new_children)}, descriptors {new_descriptors}"
+    return ""
+
+
+@pytest.fixture(autouse=True)
+def no_process_or_descriptor_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    if not LINUX:
+        yield
+        return
+    gc.collect()
+    children_before, descriptors_before = children(), open_descriptors()
+    yield
+    deadline = time.monotonic() + 5
+    while (left := _leaks(children_before, descriptors_before)) and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
+    assert not left, f"left behind: {left}"
+
+
+@pytest.fixture(autouse=True)
+async def no_task_left() -> AsyncIterator[None]:
+    yield
+    me = asyncio.current_task()
+    for _ in range(200):
+        left = {task for task in asyncio.all_tasks() if task is not me and not task.done()}
+        if not left:
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError(f"tasks left behind: {left}")

@@ -6,6 +6,7 @@ but the proxy itself.
 
 from typing import Protocol
 
+from mooring.errors import Unavailable
 from mooring.wire.lines import LongLine
 
 __all__ = ["Backend", "Channel", "ExitLike", "Receiver"]
@@ -78,6 +79,10 @@ class Channel(Protocol):
 class Backend(Protocol):
     """Hands out instances of one workload, as its restart policy allows."""
 
+    def refusal(self) -> Unavailable | None:
+        """Why no new session can be served now; None if one can."""
+        ...
+
     async def acquire(self) -> Channel:
         """An instance nobody has spoken to yet; the caller attaches itself at once.
 
@@ -89,6 +94,9 @@ class Backend(Protocol):
         """The instance has answered `initialize`: it works."""
         ...
 
-    def release(self, channel: Channel, reason: str) -> None:
-        """The instance is no longer needed: stop it, in the background and with all due patience."""
+    def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
+        """The instance is no longer needed: stop it, in the background and with all due patience.
+
+        Its receiver hears nothing more. `failed`: it did not do its part, which counts like an exit.
+        """
         ...

@@ -24,6 +24,11 @@ class LongLine(NamedTuple):
     tail: bytes
     length: int
 
+    @classmethod
+    def of(cls, line: bytes) -> "LongLine":
+        """The ends of a line that is there whole."""
+        return cls(line[:HEAD_BYTES], line[-TAIL_BYTES:], len(line))
+
 
 class LineDecoder:
     """Feed it what was read; it returns the lines that are now complete."""
@@ -52,7 +57,7 @@ class LineDecoder:
                 self._keep(data[start:end])
                 line = self._finish()
             elif end - start > self._limit:
-                line = _long(data[start:end])
+                line = LongLine.of(data[start:end])
             else:
                 line = data[start:end]
             if type(line) is bytes and line.endswith(b"\r"):
@@ -89,7 +94,3 @@ class LineDecoder:
         whole = b"".join(self._parts)
         self._parts.clear()
         return whole
-
-
-def _long(line: bytes) -> LongLine:
-    return LongLine(line[:HEAD_BYTES], line[-TAIL_BYTES:], len(line))

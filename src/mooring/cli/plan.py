@@ -1,0 +1,121 @@
+"""From what was given on the command line to what a foreground run is asked to do.
+
+Combinations of options that cannot work, or would open more than was meant, are refused
+here, before anything is started.
+"""
+
+import ipaddress
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from mooring.errors import UserError
+from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
+from mooring.runtimes.environment import build_environment, read_env_file
+
+__all__ = ["plan_foreground"]
+
+
+def plan_foreground(
+    given: Mapping[str, Any], chosen: Collection[str], command: tuple[str, ...], ours: Mapping[str, str]
+) -> ForegroundOptions:
+    """What is to be done, or a `UserError`.
+
+    `given`: parsed options by name; `chosen`: which of them are not mere defaults;
+    `command`: what came after `--`; `ours`: our environment.
+    """
+    return ForegroundOptions(
+        server=_plan_server(given, command, ours),
+        listen=_plan_listen(given, chosen),
+        drain_delay_s=given["drain_delay"],
+        drain_timeout_s=given["drain_timeout"],
+    )
+
+
+def _plan_server(
+    given: Mapping[str, Any], command: tuple[str, ...], ours: Mapping[str, str]
+) -> ServerOptions:
+    if not command or not command[0].strip():
+        raise UserError(
+            "there is no command to run" if not command else "the command to run is empty",
+            code="no_command",
+            hint=f"put it after --, as in: mooring run --foreground {given['name']} -- uvx mcp-server-time",
+        )
+    file_variables: dict[str, str] = {}
+    for name in given["env_file"]:
+        file_variables |= read_env_file(Path(name))
+    return ServerOptions(
+        name=given["name"],
+        argv=command,
+        env=build_environment(
+            ours,
+            inherit_env=given["inherit_env"],
+            pass_env=given["pass_env"],
+            env_file=file_variables,
+            env=dict(given["env"]),
+        ),
+        cwd=Path(given["cwd"]).absolute() if given["cwd"] else None,
+        max_sessions=given["max_sessions"],
+        max_message_bytes=given["max_message_bytes"],
+        spare=given["spare"],
+        idle_timeout_s=given["idle_timeout"],
+        call_timeout_s=given["call_timeout"],
+        eof_grace_s=given["eof_grace"],
+        stop_grace_s=given["stop_grace"],
+        retry=given["retry"],
+        restart=not given["no_restart"],
+    )
+
+
+def _plan_listen(given: Mapping[str, Any], chosen: Collection[str]) -> ListenOptions:
+    if given["unix"] and {"host", "port"} & set(chosen):
+        raise _conflict("--unix takes the place of --host and --port", "give one or the other")
+    if bool(given["tls_cert"]) != bool(given["tls_key"]):
+        raise _conflict("--tls-cert and --tls-key belong together", "give both or none")
+    if given["no_auth"] and given["token_file"]:
+        raise _conflict("--no-auth contradicts --token-file", "give one or the other")
+    if not given["unix"] and not _is_loopback(given["host"]):
+        _check_remote(given)
+    return ListenOptions(
+        host=given["host"],
+        port=given["port"],
+        unix=_path(given["unix"]),
+        tls_cert=_path(given["tls_cert"]),
+        tls_key=_path(given["tls_key"]),
+        allow_hosts=given["allow_host"],
+        allow_origins=given["allow_origin"],
+        allow_remote=given["allow_remote"],
+        no_auth=given["no_auth"],
+        token_file=_path(given["token_file"]),
+    )
+
+
+def _check_remote(given: Mapping[str, Any]) -> None:
+    if not given["allow_remote"]:
+        raise UserError(
+            f"other machines could reach {given['host']}, and run the server's tools",
+            code="remote_not_allowed",
+            hint="listen on 127.0.0.1, or add --allow-remote with --token-file PATH",
+        )
+    if not given["token_file"] and not given["no_auth"]:
+        raise UserError(
+            f"anybody who can reach {given['host']} could run the server's tools",
+            code="remote_without_token",
+            hint="add --token-file PATH, or --no-auth if the network itself keeps strangers out",
+        )
+
+
+def _conflict(message: str, hint: str) -> UserError:
+    return UserError(message, code="conflicting_options", hint=hint)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        # Any other name may lead anywhere, now or later.
+        return host.lower() == "localhost"

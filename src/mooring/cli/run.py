@@ -1,0 +1,214 @@
+"""`mooring run`: one server, kept reachable."""
+
+import os
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from mooring.cli.layout import ServerCommand, section
+from mooring.cli.values import (
+    Parsed,
+    parse_assignment,
+    parse_duration,
+    parse_limit,
+    parse_name,
+    parse_size,
+    parse_variable,
+)
+from mooring.errors import UserError
+
+__all__ = ["run"]
+
+SPAN = Parsed("time", parse_duration)
+LIMIT = Parsed("time|none", parse_limit)
+READABLE_FILE = click.Path(exists=True, dir_okay=False, readable=True)
+
+where = section("Where it listens")
+who = section("Who may use it")
+environment = section("What the server gets")
+sessions = section("Sessions and calls")
+ending = section("Stopping")
+talk = section("Output")
+
+EXAMPLES = """\
+\b
+Examples:
+  mooring run --foreground time --port 4671 -- uvx mcp-server-time
+  mooring run --foreground fs -- npx -y @modelcontextprotocol/server-filesystem /data
+  mooring run --foreground git --pass-env GITHUB_TOKEN --cwd ~/src -- uvx mcp-server-git
+  mooring run --foreground demo --port 0 -- python -m mooring.demo
+
+\b
+Times are written 500ms, 1.5s, 30m, 2h or as plain seconds; sizes 64MiB, 10MB or as plain bytes.
+
+\b
+Exit status: 0 stopped as asked · 1 the listener or the server failed · 2 wrong usage or
+configuration · 3 a call was cut off at the deadline of a shutdown.
+"""
+
+
+def _in_kubernetes() -> bool:
+    # Set by Kubernetes in every container. There, requests keep coming for some seconds after
+    # SIGTERM, until all endpoints are updated; and SIGKILL comes 30 s after it by default.
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+@click.command(cls=ServerCommand, epilog=EXAMPLES)
+@click.argument("name", type=Parsed("name", parse_name))
+@section("Mode")(
+    "--foreground", is_flag=True, help="Serve from this process until it is told to stop. Required for now."
+)
+@where("--host", metavar="HOST", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@where(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    default=4670,
+    show_default="4670",
+    help="Port to listen on; 0 picks a free one and prints it.",
+)
+@where("--unix", type=click.Path(), metavar="PATH", help="Listen on a unix socket instead of a port.")
+@where("--tls-cert", type=READABLE_FILE, metavar="PATH", help="Certificate chain (PEM): serve https.")
+@where("--tls-key", type=READABLE_FILE, metavar="PATH", help="Private key (PEM) of the certificate.")
+@who("--allow-remote", is_flag=True, help="Allow an address that other machines can reach.")
+@who("--token-file", type=READABLE_FILE, metavar="PATH", help="Demand the bearer token in this file.")
+@who("--no-auth", is_flag=True, help="With --allow-remote: really let in everybody, without a token.")
+@who("--allow-host", multiple=True, metavar="HOST", help="Also accept this Host header. Repeatable.")
+@who(
+    "--allow-origin",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let web pages of this origin in, such as https://app.example. Repeatable.",
+)
+@environment(
+    "--env",
+    multiple=True,
+    type=Parsed("K=V", parse_assignment),
+    metavar="K=V",
+    help="Set a variable for the server. Repeatable; wins over everything else.",
+)
+@environment(
+    "--env-file",
+    multiple=True,
+    type=READABLE_FILE,
+    metavar="PATH",
+    help="Set the variables in this file, one K=V a line. Repeatable.",
+)
+@environment(
+    "--pass-env",
+    multiple=True,
+    type=Parsed("name", parse_variable),
+    metavar="NAME",
+    help="Pass on this variable of ours. Repeatable.",
+)
+@environment("--inherit-env", is_flag=True, help="Pass on all our variables, not only the usual few.")
+@environment(
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Working directory of the server.  [default: ours]",
+)
+@sessions(
+    "--max-sessions",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1000,
+    show_default="1000",
+    help="Sessions at the same time; more are told to come back later.",
+)
+@sessions(
+    "--idle-timeout",
+    type=LIMIT,
+    default="30m",
+    show_default=True,
+    help="End the process of a session that is not used for so long; its next call starts it again.",
+)
+@sessions(
+    "--spare",
+    type=click.IntRange(0),
+    metavar="N",
+    default=1,
+    show_default="1",
+    help="Processes kept ready for the next session while there are sessions.",
+)
+@sessions(
+    "--call-timeout",
+    type=LIMIT,
+    default="none",
+    show_default=True,
+    help="Longest time for a call; its progress extends it.",
+)
+@sessions(
+    "--max-message-bytes",
+    type=Parsed("size", parse_size),
+    default="64MiB",
+    show_default=True,
+    help="Largest message, either way.",
+)
+@sessions(
+    "--retry", is_flag=True, help="If the server dies, run reads and tools marked as repeatable once more."
+)
+@sessions("--no-restart", is_flag=True, help="If the server dies, do not start it again: exit 1.")
+@ending(
+    "--drain-delay",
+    type=SPAN,
+    default=lambda: "5s" if _in_kubernetes() else "0s",
+    show_default="0s; 5s in Kubernetes",
+    help="After a signal, go on as before for so long, until nobody is sent here any more.",
+)
+@ending(
+    "--drain-timeout",
+    type=LIMIT,
+    default=lambda: "20s" if _in_kubernetes() else "25s",
+    show_default="25s; 20s in Kubernetes",
+    help="Then give calls, and the stopping of the server, so long.",
+)
+@ending(
+    "--eof-grace",
+    type=SPAN,
+    default="2s",
+    show_default=True,
+    help="Time between closing the server's stdin and SIGTERM.",
+)
+@ending("--stop-grace", type=SPAN, default="5s", show_default=True, help="Time between SIGTERM and SIGKILL.")
+@talk(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr."
+)
+@talk(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="The least important messages to show. MOORING_DEBUG=1 shows all, and tracebacks.",
+)
+@click.pass_context
+def run(ctx: click.Context, /, **given: Any) -> int:
+    """Run an MCP server and serve it at one URL that stays.
+
+    NAME is yours to choose. COMMAND starts the server, which speaks MCP on stdin and stdout;
+    it is run as it is, without a shell. Clients connect to http://127.0.0.1:4670/mcp, each
+    with a process of its own, and keep their session when that process crashes.
+    """
+    if not given["foreground"]:
+        raise UserError(
+            "running in the background comes with the daemon, which is not there yet",
+            code="foreground_required",
+            hint="add --foreground",
+        )
+    # Heavy from here on.
+    from mooring.cli import output  # noqa: PLC0415
+    from mooring.cli.plan import plan_foreground  # noqa: PLC0415
+
+    chosen = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    options = plan_foreground(given, chosen, ctx.obj, os.environ)
+    with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:
+        from mooring.host import foreground  # noqa: PLC0415
+
+        try:
+            status: int = foreground.main(options)
+        except Exception as error:
+            if given["log_format"] == "text":
+                raise  # told like every other error
+            return output.log_failure(log, error)
+        return status

@@ -1,0 +1,99 @@
+"""Values as people write them: spans of time, sizes, K=V pairs, names.
+
+Each parser takes text and raises `ValueError` with a sentence for people; `Parsed` makes
+a click type of it. No parser repeats a value that may be a secret.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+__all__ = [
+    "RESERVED_NAMES",
+    "Parsed",
+    "parse_assignment",
+    "parse_duration",
+    "parse_limit",
+    "parse_name",
+    "parse_size",
+    "parse_variable",
+]
+
+DURATION_UNITS_S = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
+SIZE_UNITS = {"": 1, "b": 1}
+SIZE_UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9}
+SIZE_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30}
+RESERVED_NAMES = frozenset({"api", "mcp", "sse", "messages", "ws", "livez", "readyz", "metrics", "static"})
+
+# Digits are spelled out because \d also means those of other scripts.
+_NUMBER_AND_UNIT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))? ?([A-Za-z]*)")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `30m`, `500ms`, `1.5s`, `2h`, `1d`, or a plain number of seconds."""
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
+    if match is None or match[3].lower() not in DURATION_UNITS_S:
+        raise ValueError(f"{text!r} is not a span of time; write 500ms, 1.5s, 30m, 2h or plain seconds")
+    return float(f"{match[1]}.{match[2] or 0}") * DURATION_UNITS_S[match[3].lower()]
+
+
+def parse_limit(text: str) -> float | None:
+    """The same, or `none` for no limit."""
+    return None if text.strip().lower() == "none" else parse_duration(text)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `64MiB`, `10MB`, `1.5KiB` (rounded down), or a plain number of bytes."""
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
+    if match is None or match[3].lower() not in SIZE_UNITS:
+        raise ValueError(f"{text!r} is not a size; write 64MiB, 10MB or plain bytes")
+    fraction = match[2] or ""
+    return int(int(match[1] + fraction) * SIZE_UNITS[match[3].lower()] // 10 ** len(fraction))
+
+
+def parse_assignment(text: str) -> tuple[str, str]:
+    """`K=V`; the value may be empty and may have more equal signs."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError("write NAME=VALUE (to pass on a variable of your own, use --pass-env NAME)")
+    if "\0" in value:
+        raise ValueError(f"the value of {name} has a NUL character, which no environment can hold")
+    return parse_variable(name), value
+
+
+def parse_variable(text: str) -> str:
+    """The name of an environment variable."""
+    if not text or "=" in text or "\0" in text:
+        raise ValueError("the name of a variable is not empty and has no '=' and no NUL character")
+    return text
+
+
+def parse_name(text: str) -> str:
+    """The name of a workload."""
+    if not _NAME.fullmatch(text):
+        raise ValueError(
+            f"{text!r} cannot be a name; use 1 to 40 of a-z, 0-9 and '-', with no '-' at either end"
+        )
+    if text in RESERVED_NAMES:
+        raise ValueError(f"{text!r} is part of Mooring's own URLs; choose another name")
+    return text
+
+
+class Parsed(click.ParamType[Any]):
+    """A click type from a parser."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The parsed value; click's own usage error if it cannot be parsed."""
+        if not isinstance(value, str):
+            return value  # click converts defaults too, and these may be parsed already
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)

@@ -1,0 +1,33 @@
+"""Text that is safe and right for a terminal."""
+
+from collections.abc import Mapping
+from typing import TextIO
+
+__all__ = ["colourful", "debugging", "printable"]
+
+# C0 but tab, DEL, C1, the separators of lines and paragraphs, and what changes the direction
+# of writing: everything with which a text could pretend to be something else.
+_UNSAFE = (
+    *(code for code in range(0x20) if code != 0x09),
+    *range(0x7F, 0xA0),
+    *(0x2028, 0x2029),
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+)
+_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _UNSAFE}
+_ESCAPES |= {0x0A: "\\n", 0x0D: "\\r"}
+
+
+def printable(text: str) -> str:
+    """The text on one line, with control characters other than tab made visible."""
+    return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
+
+
+def debugging(environ: Mapping[str, str]) -> bool:
+    """Is MOORING_DEBUG on?"""
+    return environ.get("MOORING_DEBUG", "").lower() not in ("", "0", "false", "no", "off")
+
+
+def colourful(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Colours only where a person looks, and has not asked for none (no-color.org)."""
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb" and stream.isatty()

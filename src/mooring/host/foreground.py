@@ -1,0 +1,133 @@
+"""`mooring run --foreground`: one workload behind one listener, until it is told to end.
+
+Exit statuses: 0 ended as asked · 1 the listener failed, or the server ended under `--no-restart` ·
+2 usage or configuration · 3 a call was cut off at the deadline.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+
+from mooring.host.access import make_guard
+from mooring.host.options import ForegroundOptions, ListenOptions
+from mooring.host.pages import Pages
+from mooring.host.shutdown import DrainPolicy, shut_down, stop_children
+from mooring.host.signals import signals_to
+from mooring.host.stop import Stop
+from mooring.http.guard import guarded
+from mooring.http.limits import Limits
+from mooring.http.listener import Listener
+from mooring.http.router import Router
+from mooring.http.tls import server_context
+from mooring.proxy.sse_transport import SSETransport
+from mooring.proxy.streamable import StreamableHTTP
+from mooring.workloads.workload import Workload
+
+__all__ = ["main", "run"]
+
+log = logging.getLogger("mooring.host")
+
+LOST_CALL, SERVER_ENDED = 3, 1
+
+
+def main(options: ForegroundOptions) -> int:
+    """Run on the fastest event loop there is, with signals connected; returns the exit status."""
+
+    async def with_signals() -> int:
+        stop = Stop(time.monotonic)
+        with signals_to(stop):
+            return await run(options, stop)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(with_signals())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415 - not everywhere: plain asyncio does it too, at half the speed
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+async def run(options: ForegroundOptions, stop: Stop) -> int:
+    """Serve until `stop`; returns the exit status. Raises MooringError for what cannot even begin."""
+    clock = time.monotonic
+    ended = asyncio.Event()
+    workload = Workload(options.server, clock=clock, on_ended=ended.set)
+    router = Router()
+    guard = make_guard(options.listen)
+    listener = Listener(
+        guarded(router, guard), limits=Limits(max_body_bytes=options.server.max_message_bytes), clock=clock
+    )
+    _route(router, workload, Pages(workload, listener, stop))
+    workload.check()
+    policy = DrainPolicy(
+        delay_s=options.drain_delay_s,
+        timeout_s=options.drain_timeout_s,
+        children_s=options.server.eof_grace_s + options.server.stop_grace_s,
+    )
+    try:
+        urls = await _listen(listener, options.listen)
+        if not stop.requested:
+            workload.start()
+            for url in urls:
+                _announce(workload.name, url, options)
+            await _first(stop.wait_requested(), ended.wait())
+        cut = await shut_down(
+            listener, workload, stop, policy=policy, cause=stop.cause or "the server ended", clock=clock
+        )
+    finally:
+        await stop_children(workload, stop, options.drain_timeout_s, "ending")
+        await listener.aclose()
+    log.info("%s has ended", workload.name, extra={"event": "ended", "cut": cut})
+    if ended.is_set() and not stop.requested:
+        return SERVER_ENDED
+    return LOST_CALL if cut else 0
+
+
+def _route(router: Router, workload: Workload, pages: Pages) -> None:
+    streamable, sse = StreamableHTTP(workload.proxy), SSETransport(workload.proxy)
+    for base in ("", f"/{workload.name}"):
+        router.add("POST", f"{base}/mcp", streamable.post)
+        router.add("GET", f"{base}/mcp", streamable.get)
+        router.add("DELETE", f"{base}/mcp", streamable.delete)
+        router.add("GET", f"{base}/sse", sse.get)
+        router.add("POST", f"{base}/messages", sse.post)
+    router.add("GET", "/livez", pages.livez)
+    router.add("GET", "/readyz", pages.readyz)
+    router.add("GET", "/metrics", pages.metrics)
+
+
+async def _listen(listener: Listener, listen: ListenOptions) -> list[str]:
+    """Open the socket; returns the URLs under which it is reached."""
+    tls = None
+    if listen.tls_cert is not None and listen.tls_key is not None:
+        tls = server_context(listen.tls_cert, listen.tls_key)
+    if listen.unix is not None:
+        await listener.listen_unix(listen.unix)
+        return [f"unix:{listen.unix}"]
+    addresses = await listener.listen_tcp(listen.host, listen.port, tls=tls)
+    scheme = "https" if tls else "http"
+    return [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/mcp" for host, port in addresses]
+
+
+def _announce(name: str, url: str, options: ForegroundOptions) -> None:
+    log.info("%s is served at %s", name, url, extra={"event": "listening", "server": name, "url": url})
+    if options.listen.allow_remote and not options.listen.token_file and not options.listen.unix:
+        log.warning(
+            "anybody who can reach this address can run the server's tools (--no-auth)",
+            extra={"event": "open_to_all"},
+        )
+
+
+async def _first(*events: Coroutine[None, None, object]) -> None:
+    tasks = [asyncio.ensure_future(event) for event in events]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

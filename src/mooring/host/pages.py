@@ -1,0 +1,58 @@
+"""Pages for those who watch: `/livez`, `/readyz`, `/metrics`."""
+
+from typing import Any
+
+import msgspec
+
+from mooring.host import metrics
+from mooring.host.stop import Stop
+from mooring.http.listener import Listener
+from mooring.wire.http import Exchange, Headers, Response
+from mooring.workloads.workload import Workload
+
+__all__ = ["Pages"]
+
+JSON: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+
+
+class Pages:
+    """Of a host with one workload."""
+
+    def __init__(self, workload: Workload, listener: Listener, stop: Stop) -> None:
+        self._workload = workload
+        self._listener = listener
+        self._stop = stop
+
+    def livez(self, exchange: Exchange) -> None:
+        """The process works: it answers."""
+        exchange.respond(Response(200, b'{"status":"ok"}', JSON))
+
+    def readyz(self, exchange: Exchange) -> None:
+        """Is it worth sending requests here? The status says it, the body why."""
+        seen = self._workload.supervisor.snapshot()
+        body = msgspec.json.encode(self.status())
+        exchange.respond(Response(200 if seen.ready else 503, body, JSON))
+
+    def status(self) -> dict[str, Any]:
+        """What `/readyz` tells."""
+        seen = self._workload.supervisor.snapshot()
+        proxy = self._workload.proxy
+        return {
+            "name": self._workload.name,
+            "state": str(seen.state),
+            "reason": str(seen.reason.code),
+            "cause": self._stop.cause or seen.reason.text or None,
+            "retry_in_s": None if seen.retry_in_s is None else round(seen.retry_in_s, 1),
+            "restarts": seen.restarts,
+            "last_exit": seen.last_exit or None,
+            "sessions": len(proxy.sessions),
+            "calls_in_flight": proxy.calls_in_flight,
+            "instances": [
+                {"pid": one.pid, "use": one.use, "age_s": one.age_s} for one in self._workload.report()
+            ],
+        }
+
+    def metrics(self, exchange: Exchange) -> None:
+        """For Prometheus."""
+        page = metrics.render(self._workload, self._listener)
+        exchange.respond(Response(200, page, [(b"content-type", metrics.CONTENT_TYPE)]))

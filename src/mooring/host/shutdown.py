@@ -1,0 +1,113 @@
+"""The shutdown contract: how a host ends without losing a call.
+
+1. Draining: `/readyz` says 503, `/livez` 200, the listener stays open for the drain delay.
+2. Answers carry `Connection: close`; requests still succeed. After the delay new sessions are refused.
+3. Stop accepting. Every accepted connection may still finish its first request; idle ones are
+   closed spread over a second.
+4. Calls in flight finish. Streams end after an event with an id and `retry:`.
+5. At the deadline every remaining call gets an error that names the cause; then force.
+6. Children are stopped after the proxy has drained.
+7. A second signal goes to step 5 at once.
+
+One deadline covers everything after the delay. Stopping children needs some of it, so calls get
+what remains: all but the children's patience, and at least half.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.host.stop import Stop
+from mooring.http.listener import Listener
+from mooring.workloads.workload import Workload
+
+__all__ = ["DrainPolicy", "shut_down"]
+
+log = logging.getLogger("mooring.host")
+
+SPREAD_S = 1.0
+FLUSH_S = 1.0
+"""How long an answer given at the deadline may take to reach its client."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrainPolicy:
+    """How long each part may take."""
+
+    delay_s: float
+    timeout_s: float | None
+    children_s: float
+    """What the children's own Stop sequence may need."""
+
+    def calls_s(self) -> float | None:
+        """The share of the calls."""
+        if self.timeout_s is None:
+            return None
+        return max(self.timeout_s - self.children_s - FLUSH_S, self.timeout_s / 2)
+
+
+async def shut_down(
+    listener: Listener,
+    workload: Workload,
+    stop: Stop,
+    *,
+    policy: DrainPolicy,
+    cause: str,
+    clock: Callable[[], float],
+) -> int:
+    """End everything; returns how many calls had to be cut."""
+    proxy = workload.proxy
+    log.info(
+        "%s: finishing %d calls of %d sessions",
+        cause,
+        proxy.calls_in_flight,
+        len(proxy.sessions),
+        extra={"event": "draining", "cause": cause, "calls": proxy.calls_in_flight},
+    )
+    # 1, 2
+    workload.drain(cause)
+    listener.announce_drain()
+    await stop.wait_forced(policy.delay_s)
+    begun = clock()
+    proxy.refuse_new(cause)
+    # 3
+    listener.stop_accepting(SPREAD_S)
+    # 4
+    proxy.hang_up()
+    await _until(stop, policy.calls_s(), proxy.wait_quiet(), listener.wait_drained())
+    # 5
+    cut = proxy.cut("shutting_down", f"Mooring is shutting down ({cause}); the call was not finished")
+    if cut:
+        log.warning("%d calls were cut off", cut, extra={"event": "calls_cut", "calls": cut})
+    if listener.connections:
+        await _until(None, FLUSH_S, listener.wait_drained())
+    listener.abort()
+    # 6
+    left_s = None if policy.timeout_s is None else max(0.0, policy.timeout_s - (clock() - begun))
+    await stop_children(workload, stop, left_s, cause)
+    await listener.aclose()
+    return cut
+
+
+async def stop_children(workload: Workload, stop: Stop, timeout_s: float | None, cause: str) -> None:
+    """Stop every instance; at the deadline, or when asked again, without further patience."""
+    stopping = asyncio.ensure_future(workload.stop(cause))
+    await _until(stop, timeout_s, asyncio.shield(stopping))
+    if not stopping.done():
+        workload.hurry()
+    await stopping
+
+
+async def _until(stop: Stop | None, timeout_s: float | None, *events: Awaitable[None]) -> None:
+    """Until all have happened, the time is over, or somebody asked a second time."""
+    waits: list[asyncio.Future[Any]] = [asyncio.gather(*events)]
+    if stop is not None:
+        waits.append(asyncio.ensure_future(stop.wait_forced()))
+    try:
+        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

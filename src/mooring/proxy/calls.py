@@ -1,0 +1,168 @@
+"""A client's call in flight, and the place where its answer goes.
+
+`Reply` is the answer to one POST of Streamable HTTP. It is decided late: JSON if the answer
+comes alone, a stream if anything else comes first or nothing comes for a while. A client
+that disconnects has not cancelled: a stream goes on being recorded, to be resumed.
+`StreamReply` is its counterpart where all answers go to the one stream of a session (2024-11-05).
+"""
+
+from typing import Protocol
+
+from mooring.proxy.streams import EventStream, Streams
+from mooring.wire.http import Exchange, Headers, Response
+from mooring.wire.jsonrpc import Envelope, Id
+
+__all__ = ["JSON_HEADERS", "Call", "Reply", "ReplyPort", "StreamReply"]
+
+JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
+
+
+class ReplyPort(Protocol):
+    """Where the messages that belong to a call go."""
+
+    @property
+    def can_deliver(self) -> bool:
+        """Could the client get a message here before its answer?"""
+        ...
+
+    def deliver(self, data: bytes, now: float) -> None:
+        """A message that belongs to the call but is not its answer."""
+        ...
+
+    def answer(self, data: bytes, now: float) -> None:
+        """The answer to one call."""
+        ...
+
+    def tick(self, now: float, stream_after_s: float) -> None:
+        """Time has passed."""
+        ...
+
+
+class Call:
+    """One request of the client that has not been answered."""
+
+    __slots__ = (
+        "cancelled_at",
+        "deadline",
+        "id",
+        "line",
+        "method",
+        "params",
+        "reply",
+        "retried",
+        "sent",
+        "since",
+        "token",
+    )
+
+    def __init__(self, id: Id, request: Envelope, line: bytes, reply: ReplyPort, now: float) -> None:
+        self.id = id
+        self.method = request.method or ""
+        self.params = request.params
+        self.line = line
+        self.reply = reply
+        self.since = now
+        self.token: Id | None = None
+        self.sent = False
+        self.retried = False
+        self.deadline: float | None = None
+        self.cancelled_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Call {self.method} id={self.id!r}>"
+
+
+class Reply:
+    """The answer to one POST with `expected` calls in it."""
+
+    __slots__ = (
+        "_answers",
+        "_batch",
+        "_exchange",
+        "_expected",
+        "_now",
+        "_streamable",
+        "_streams",
+        "headers",
+        "stream",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        streams: Streams,
+        *,
+        now: float,
+        streamable: bool,
+        ids: tuple[Id, ...],
+        batch: bool = False,
+    ) -> None:
+        self._exchange = exchange
+        self._streams = streams
+        self._now = now
+        self._streamable = streamable
+        self._expected = ids
+        self._batch = batch
+        self._answers: list[bytes] = []
+        self.headers: Headers = []
+        self.stream: EventStream | None = None
+
+    @property
+    def can_deliver(self) -> bool:
+        """A stream can be resumed even when nobody reads it; what has not begun cannot."""
+        return self.stream is not None or (self._streamable and not self._exchange.disconnected)
+
+    def deliver(self, data: bytes, now: float) -> None:
+        """Something else comes first: the answer becomes a stream."""
+        stream = self.stream or self._begin_stream(now)
+        self._streams.deliver(stream, data, now)
+
+    def answer(self, data: bytes, now: float) -> None:
+        """One call is answered; with the last one the POST is."""
+        self._answers.append(data)
+        complete = len(self._answers) == len(self._expected)
+        if self.stream is not None:
+            self._streams.deliver(self.stream, data, now)
+            if complete:
+                self.stream.finish(now)
+        elif complete:
+            body = b"[" + b",".join(self._answers) + b"]" if self._batch else data
+            headers = JSON_HEADERS + self.headers if self.headers else JSON_HEADERS
+            self._exchange.respond(Response(200, body, headers))
+
+    def tick(self, now: float, stream_after_s: float) -> None:
+        """After a silence begin to stream, so that nothing on the way takes the connection for dead."""
+        if self.stream is None and now - self._now >= stream_after_s and self.can_deliver:
+            self._begin_stream(now)
+
+    def _begin_stream(self, now: float) -> EventStream:
+        self.stream = stream = self._streams.open(standalone=False)
+        stream.ids = self._expected
+        stream.attach(self._exchange, headers=self.headers, after=0, now=now)
+        for data in self._answers:
+            self._streams.deliver(stream, data, now)
+        return stream
+
+
+class StreamReply:
+    """Answers go to the stream the session lives on; the POST itself was answered at once."""
+
+    __slots__ = ("_stream", "_streams")
+
+    def __init__(self, stream: EventStream, streams: Streams) -> None:
+        self._stream = stream
+        self._streams = streams
+
+    @property
+    def can_deliver(self) -> bool:
+        """As long as the client reads its stream."""
+        return self._stream.attached
+
+    def deliver(self, data: bytes, now: float) -> None:
+        """Send it."""
+        self._streams.deliver(self._stream, data, now)
+
+    answer = deliver
+
+    def tick(self, now: float, stream_after_s: float) -> None:
+        """Nothing to do: the stream has its own keep-alive."""

@@ -1,0 +1,117 @@
+"""Towards the client: where each message of the server goes, and what waits until it can.
+
+A pipe does not say to which call a message belongs. The rule:
+
+1. Progress goes to the call that gave the token (the session knows that one).
+2. News of lists and resources concern no call: a GET stream, or the backlog until there is one.
+3. Anything else goes to the call in flight if there is exactly one; else to a GET stream that
+   is being read; else to the oldest call in flight; else to a GET stream whose client was cut
+   off and may come back; else to the backlog.
+
+So every message has one place, and no message two.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+
+from mooring.proxy.calls import Call, ReplyPort
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.streams import EventStream, Streams
+from mooring.wire.jsonrpc import Envelope, Id
+
+__all__ = ["Delivery"]
+
+log = logging.getLogger("mooring.session")
+
+NEWS = frozenset(
+    {
+        "notifications/tools/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/resources/updated",
+    }
+)
+
+Place = ReplyPort | EventStream | None
+
+
+class Delivery:
+    """The client's side of one session: its streams and its backlog."""
+
+    __slots__ = ("_backlog", "_policy", "streams")
+
+    def __init__(self, streams: Streams, policy: SessionPolicy) -> None:
+        self.streams = streams
+        self._policy = policy
+        self._backlog: deque[tuple[Envelope, bytes]] = deque()
+
+    @property
+    def full(self) -> bool:
+        """The backlog has no room."""
+        return len(self._backlog) >= self._policy.backlog_messages
+
+    @property
+    def has_backlog(self) -> bool:
+        """Something waits for a stream."""
+        return bool(self._backlog)
+
+    def place(self, message: Envelope, calls: Iterable[Call]) -> Place:
+        """Rules 2 and 3; None is the backlog."""
+        listening = self.streams.listening()
+        if message.method in NEWS:
+            return listening or self.streams.awaited()
+        in_flight = [call for call in calls if call.sent]
+        reachable = [call.reply for call in in_flight if call.reply.can_deliver]
+        if len(in_flight) == 1 and reachable:
+            return reachable[0]
+        if listening is not None:
+            return listening
+        return reachable[0] if reachable else self.streams.awaited()
+
+    def put(self, place: Place, message: Envelope, line: bytes, now: float) -> None:
+        """Deliver a message, or keep it."""
+        if isinstance(place, EventStream):
+            self.streams.deliver(place, line, now)
+        elif place is not None:
+            place.deliver(line, now)
+        elif message.method not in NEWS or all(line != kept for _, kept in self._backlog):
+            self._backlog.append((message, line))
+            if len(self._backlog) > self._policy.backlog_messages:
+                self._drop_oldest_note()
+
+    def _drop_oldest_note(self) -> None:
+        for n, (message, _) in enumerate(self._backlog):
+            if message.is_notification:
+                del self._backlog[n]
+                log.debug("nobody listens: %s dropped", message.method)
+                return
+
+    def announce(self, note: Envelope, line: bytes, now: float) -> None:
+        """News of our own: they concern no call."""
+        self.put(self.streams.listening() or self.streams.awaited(), note, line, now)
+
+    def put_questions(self, reply: ReplyPort, now: float) -> None:
+        """What the server asks cannot wait for a GET stream that may never be opened."""
+        if not reply.can_deliver:
+            return
+        questions = [line for message, line in self._backlog if message.is_request]
+        self._backlog = deque(item for item in self._backlog if not item[0].is_request)
+        for line in questions:
+            reply.deliver(line, now)
+
+    def withdraw(self, id: Id) -> bool:
+        """Take a question back; true if the client never saw it."""
+        before = len(self._backlog)
+        self._backlog = deque(item for item in self._backlog if not (item[0].is_request and item[0].id == id))
+        return len(self._backlog) < before
+
+    def listen(self, stream: EventStream, now: float) -> None:
+        """A GET stream has been opened: it takes what waited for one."""
+        self.streams.adopt(stream, now)
+        backlog, self._backlog = self._backlog, deque()
+        for _, line in backlog:
+            self.streams.deliver(stream, line, now)
+        for surplus in self.streams.attached[: -self._policy.max_streams]:
+            surplus.hang_up(self._policy.retry_ms)
+            self.streams.drop(surplus)

@@ -1,0 +1,152 @@
+"""All sessions of one workload: opening, finding, counting and ending them, and their common clock."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mooring.errors import Unavailable
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.ports import Backend
+from mooring.proxy.session import Session, SessionState
+from mooring.proxy.stats import Stats
+
+__all__ = ["Proxy", "SessionReport"]
+
+log = logging.getLogger("mooring.session")
+
+TICK_S = 0.25
+"""Resolution of every time-out of a session: one timer for all of them, none for a call."""
+
+
+class SessionReport(NamedTuple):
+    """What is told about a session from outside."""
+
+    session: str
+    state: str
+    client: str
+    revision: str
+    transport: str
+    pid: int | None
+    calls: int
+
+
+class Proxy:
+    """The sessions of one workload."""
+
+    def __init__(self, backend: Backend, policy: SessionPolicy, clock: Callable[[], float]) -> None:
+        self.policy = policy
+        self.stats = Stats()
+        self.clock = clock
+        self.sessions: dict[str, Session] = {}
+        self._backend = backend
+        self._timer: asyncio.TimerHandle | None = None
+        self._refusing: Unavailable | None = None
+        self._draining = False
+        self._quiet = asyncio.Event()
+
+    @property
+    def calls_in_flight(self) -> int:
+        """Calls that have not been answered."""
+        return sum(len(session.calls) for session in self.sessions.values())
+
+    def open(self, principal: str, transport: str, client: str) -> Session:
+        """A new session. Raises Unavailable when there can be none now."""
+        refusal = self._refusing or self._backend.refusal() or self._make_room()
+        if refusal is not None:
+            self.stats.sessions_refused += 1
+            raise refusal
+        session = Session(
+            secrets.token_urlsafe(24),
+            principal=principal,
+            transport=transport,
+            backend=self._backend,
+            policy=self.policy,
+            stats=self.stats,
+            clock=self.clock,
+            on_closed=self._closed,
+        )
+        session.client = client
+        self.sessions[session.id] = session
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        return session
+
+    def _make_room(self) -> Unavailable | None:
+        """At the bound, the session that has slept longest gives way; if none sleeps, nobody does."""
+        if len(self.sessions) < self.policy.max_sessions:
+            return None
+        asleep = [s for s in self.sessions.values() if s.state is SessionState.ASLEEP and not s.in_use]
+        if not asleep:
+            text = f"all {self.policy.max_sessions} sessions are in use (--max-sessions)"
+            return Unavailable(text, code="too_many_sessions", retry_after_s=10)
+        min(asleep, key=lambda session: session.last_used).close("it slept longest when there was no room")
+        return None
+
+    def find(self, id: str, principal: str) -> Session | None:
+        """The session of that id, if it belongs to whoever asks."""
+        session = self.sessions.get(id)
+        return session if session is not None and session.principal == principal else None
+
+    def report(self) -> list[SessionReport]:
+        """One line for each session."""
+        return [
+            SessionReport(s.short_id, s.state, s.client, s.revision, s.transport, s.pid, len(s.calls))
+            for s in self.sessions.values()
+        ]
+
+    def _closed(self, session: Session) -> None:
+        self.sessions.pop(session.id, None)
+        self._check_quiet()
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = self.clock()
+        for session in list(self.sessions.values()):
+            try:
+                session.tick(now)
+            except Exception:  # one session's trouble must not stop the clock of the others
+                log.exception("session %s: time could not be kept", session.short_id)
+        if self._draining:
+            self.hang_up()
+        if self.sessions:
+            self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+
+    # Shutdown ------------------------------------------------------------------------------
+
+    def refuse_new(self, cause: str) -> None:
+        """No new sessions from now on; those that exist go on."""
+        self._refusing = Unavailable(
+            f"shutting down ({cause})", code="shutting_down", hint="try again", retry_after_s=2
+        )
+
+    def hang_up(self) -> None:
+        """End the streams that wait for news, so that their clients come back elsewhere."""
+        self._draining = True
+        for session in list(self.sessions.values()):
+            session.hang_up(self.policy.drain_retry_ms)
+
+    async def wait_quiet(self) -> None:
+        """Until no call is in flight."""
+        for session in self.sessions.values():
+            session.on_quiet = self._check_quiet
+        self._quiet.clear()
+        self._check_quiet()
+        await self._quiet.wait()
+
+    def _check_quiet(self) -> None:
+        if not self.calls_in_flight:
+            self._quiet.set()
+
+    def cut(self, reason: str, message: str) -> int:
+        """Answer every call in flight with an error, now; returns how many there were."""
+        return sum(session.cut(reason, message) for session in list(self.sessions.values()))
+
+    def close(self, reason: str) -> None:
+        """End every session."""
+        for session in list(self.sessions.values()):
+            session.close(reason)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

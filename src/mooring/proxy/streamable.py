@@ -1,0 +1,224 @@
+"""Streamable HTTP: POST, GET and DELETE of one endpoint, for the handshake-era revisions.
+
+The order of checks is the order of their cost for an attacker: nothing reaches an instance
+before body, version and session have been found good.
+"""
+
+import logging
+
+from mooring.errors import RemoteProtocolError, Unavailable
+from mooring.proxy import refusals
+from mooring.proxy.calls import Reply
+from mooring.proxy.proxy import Proxy
+from mooring.proxy.session import Session
+from mooring.proxy.streams import EventStream
+from mooring.wire import jsonrpc
+from mooring.wire.events import parse_event_id
+from mooring.wire.http import Exchange, Request, Response
+from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
+from mooring.wire.params import client_name
+from mooring.wire.revisions import rules_for
+
+__all__ = ["StreamableHTTP"]
+
+log = logging.getLogger("mooring.session")
+
+ACCEPTED = Response(202)
+
+
+class StreamableHTTP:
+    """The adapter between exchanges and sessions."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+
+    # POST ----------------------------------------------------------------------------------
+
+    def post(self, exchange: Exchange) -> None:
+        """A message, or (2025-03-26) a batch of them."""
+        request = exchange.request
+        if not _is_json(request):
+            exchange.respond(refusals.unsupported_media())
+            return
+        if not _accepts(request, b"application/json") and not _accepts(request, b"text/event-stream"):
+            exchange.respond(refusals.not_acceptable("application/json and text/event-stream"))
+            return
+        body = request.body
+        version = request.header(b"mcp-protocol-version")
+        try:
+            if body.lstrip()[:1] == b"[":
+                self._post_batch(exchange, version)
+                return
+            message = jsonrpc.parse(body)
+        except RemoteProtocolError as error:
+            exchange.respond(refusals.bad_request(error))
+            return
+        id = message.request_id if message.is_request else None
+        if refusals.is_modern(version, message.method):
+            exchange.respond(refusals.unsupported_version(refusals.requested_version(version), id))
+            return
+        line = jsonrpc.one_line(body)
+        if message.method == "initialize" and request.header(b"mcp-session-id") is None:
+            self._initialize(exchange, message, line)
+            return
+        session = self._session(exchange, id)
+        if session is not None:
+            self._take(session, message, line, exchange)
+
+    def _take(self, session: Session, message: Envelope, line: bytes, exchange: Exchange) -> None:
+        if message.is_request:
+            session.request(message, line, self._reply(session, exchange, (message.request_id,)))
+        elif message.is_response:
+            session.respond(message, line, lambda: exchange.respond(ACCEPTED))
+        else:
+            session.notify(message, line, lambda: exchange.respond(ACCEPTED))
+
+    def _initialize(self, exchange: Exchange, message: Envelope, line: bytes) -> None:
+        if not message.is_request:
+            error = RemoteProtocolError("initialize must be a request", code="invalid_request")
+            exchange.respond(refusals.bad_request(error))
+            return
+        try:
+            session = self._proxy.open(
+                exchange.request.principal, "streamable-http", client_name(message.params)
+            )
+        except Unavailable as error:
+            exchange.respond(refusals.unavailable(error, message.request_id))
+            return
+        reply = self._reply(session, exchange, (message.request_id,))
+        reply.headers = [(b"mcp-session-id", session.id.encode())]
+        session.request(message, line, reply)
+
+    def _post_batch(self, exchange: Exchange, version: bytes | None) -> None:
+        messages = jsonrpc.parse_batch(exchange.request.body)
+        if refusals.is_modern(version, None):
+            exchange.respond(refusals.unsupported_version(refusals.requested_version(version), None))
+            return
+        session = self._session(exchange, None)
+        if session is None:
+            return
+        if not rules_for(session.revision).batches:
+            text = f"batches are not part of revision {session.revision}"
+            raise RemoteProtocolError(text, code="invalid_request")
+        ids = tuple(m.request_id for m, _ in messages if m.is_request)
+        if len(set(ids)) < len(ids) or any(m.method == "initialize" for m, _ in messages):
+            raise RemoteProtocolError(
+                "a batch must not repeat an id, nor contain initialize", code="invalid_request"
+            )
+        reply = self._reply(session, exchange, ids, batch=True)
+        for message, item in messages:
+            line = jsonrpc.one_line(item)
+            if message.is_request:
+                session.request(message, line, reply)
+            elif message.is_response:
+                session.respond(message, line, _nothing)
+            else:
+                session.notify(message, line, _nothing)
+        if not ids:
+            exchange.respond(ACCEPTED)
+
+    def _reply(
+        self, session: Session, exchange: Exchange, ids: tuple[Id, ...], *, batch: bool = False
+    ) -> Reply:
+        streamable = _accepts(exchange.request, b"text/event-stream")
+        now = self._proxy.clock()
+        return Reply(exchange, session.streams, now=now, streamable=streamable, ids=ids, batch=batch)
+
+    def _session(self, exchange: Exchange, id: Id | None) -> Session | None:
+        """The session that the request names; otherwise the request has been answered."""
+        name = exchange.request.header(b"mcp-session-id")
+        if name is None:
+            exchange.respond(refusals.session_missing(id))
+            return None
+        session = self._proxy.find(name.decode("latin-1"), exchange.request.principal)
+        if session is None:
+            exchange.respond(refusals.session_unknown(id))
+        return session
+
+    # GET and DELETE ------------------------------------------------------------------------
+
+    def get(self, exchange: Exchange) -> None:
+        """A stream for what belongs to no call; or, with Last-Event-ID, the rest of one that was cut."""
+        request = exchange.request
+        version = request.header(b"mcp-protocol-version")
+        if not _accepts(request, b"text/event-stream"):
+            exchange.respond(refusals.not_acceptable("text/event-stream"))
+            return
+        if refusals.is_modern(version, None):
+            exchange.respond(refusals.unsupported_version(refusals.requested_version(version), None))
+            return
+        session = self._session(exchange, None)
+        if session is None:
+            return
+        last_event_id = request.header(b"last-event-id")
+        if last_event_id:
+            self._resume(session, exchange, last_event_id.decode("latin-1"))
+        else:
+            self._listen(session, exchange)
+
+    def _listen(self, session: Session, exchange: Exchange) -> None:
+        stream = session.streams.open(standalone=True)
+        stream.attach(exchange, headers=[], after=0, now=self._proxy.clock())
+        session.listen(stream)
+
+    def _resume(self, session: Session, exchange: Exchange, last_event_id: str) -> None:
+        position = parse_event_id(last_event_id)
+        stream = session.streams.find(position[0]) if position else None
+        if position is None or (stream is not None and position[1] > stream.log.last):
+            error = RemoteProtocolError("Last-Event-ID is not one of ours", code="invalid_request")
+            exchange.respond(refusals.bad_request(error))
+        elif stream is None and position[0].startswith("g"):
+            self._listen(session, exchange)  # nothing was left to send on it, or it is too long ago
+        elif stream is None:
+            text = "the stream of that event is no longer kept"
+            exchange.respond(refusals.bad_request(RemoteProtocolError(text, code="invalid_request")))
+        else:
+            self._replay(session, stream, exchange, position[1])
+
+    def _replay(self, session: Session, stream: EventStream, exchange: Exchange, after: int) -> None:
+        now = session.last_used = self._proxy.clock()
+        if stream.log.has_gap_after(after):
+            log.warning(
+                "session %s came back too late: messages after event %d are no longer kept",
+                session.short_id,
+                after,
+                extra={"event": "events_lost", "session": session.short_id},
+            )
+            if stream.finished and stream.log.oldest > stream.log.last:
+                # The answer itself is gone: an error in its place, so that nobody waits for ever.
+                text = "the answer is no longer kept; the call was executed"
+                data = {"reason": "answer_lost", "retryable": False}
+                for id in stream.ids:
+                    stream.log.append(jsonrpc.error_response(id, INTERNAL_ERROR, text, data))
+        stream.attach(exchange, headers=[], after=after, now=now)
+
+    def delete(self, exchange: Exchange) -> None:
+        """The client ends its session."""
+        session = self._session(exchange, None)
+        if session is not None:
+            session.close("the client ended it")
+            exchange.respond(Response(204))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _is_json(request: Request) -> bool:
+    value = request.header(b"content-type")
+    if value is None:
+        return False
+    if value == b"application/json":
+        return True
+    return value.split(b";", 1)[0].strip().lower() == b"application/json"
+
+
+def _accepts(request: Request, media: bytes) -> bool:
+    """Does any Accept header allow it? No header at all means anything."""
+    values = request.header_all(b"accept")
+    if not values:
+        return True
+    kinds = (media, media.split(b"/")[0] + b"/*", b"*/*")
+    return any(
+        item.partition(b";")[0].strip() in kinds for value in values for item in value.lower().split(b",")
+    )

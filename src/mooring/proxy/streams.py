@@ -1,0 +1,263 @@
+"""Event streams to one client, and the messages kept for when it comes back.
+
+Invariants:
+- A message is on one stream only, once.
+- `sent` ≤ `log.last`; messages after `sent` are written, in order, as the client takes them.
+- A stream outlives its connection: it is attached to at most one exchange at a time, and a
+  client that names an event of it is attached again, right behind that event.
+- Messages still to be sent to an attached client are never forgotten; others are, oldest
+  first, when the session keeps more than its bound.
+"""
+
+from collections.abc import Callable, Iterator
+
+from mooring.proxy.policy import SessionPolicy
+from mooring.wire import sse
+from mooring.wire.events import EventLog
+from mooring.wire.http import Exchange, Headers
+from mooring.wire.jsonrpc import Id
+
+__all__ = ["EventStream", "Streams"]
+
+SSE_HEADERS: Headers = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    # Proxies of the nginx kind hold streams back without it.
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class EventStream:
+    """One stream of events; `resumable` ones number them."""
+
+    __slots__ = (
+        "_on_pressure",
+        "_retry_ms",
+        "_written_at",
+        "ended_at",
+        "exchange",
+        "finished",
+        "ids",
+        "log",
+        "priming",
+        "resumable",
+        "sent",
+        "standalone",
+        "unsent_bytes",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        standalone: bool,
+        resumable: bool,
+        priming: bool,
+        retry_ms: int,
+        on_pressure: Callable[[], None],
+    ) -> None:
+        self.log = EventLog(name)
+        self.standalone = standalone
+        self.resumable = resumable
+        self.priming = priming
+        self.exchange: Exchange | None = None
+        self.sent = 0
+        self.unsent_bytes = 0
+        self.finished = False
+        self.ended_at: float | None = None
+        self.ids: tuple[Id, ...] = ()
+        self._written_at = 0.0
+        self._retry_ms = retry_ms
+        self._on_pressure = on_pressure
+
+    @property
+    def attached(self) -> bool:
+        """A client is reading."""
+        return self.exchange is not None
+
+    def attach(self, exchange: Exchange, *, headers: Headers, after: int, now: float) -> None:
+        """Send to this client from now on, beginning behind event `after`."""
+        self.detach()
+        self.exchange = exchange
+        exchange.on_disconnect = self._lost
+        exchange.on_writable = self._pump
+        exchange.start(200, SSE_HEADERS + headers)
+        self._written_at = now
+        self.sent = after
+        self.unsent_bytes = sum(map(len, self.log.after(after)))
+        if self.priming and after == 0:
+            exchange.write(sse.encode_position(self.log.id_of(0), retry_ms=self._retry_ms, with_data=True))
+        self._pump()
+
+    def detach(self) -> None:
+        """The client has gone, or is being replaced; what it was sent can be asked for again."""
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.on_disconnect = exchange.on_writable = None
+            exchange.end()
+
+    def deliver(self, data: bytes, now: float) -> None:
+        """Send a message, now or when the client can take it."""
+        self.log.append(data)
+        self._written_at = now
+        if self.exchange is None:
+            return
+        if self.sent + 1 == self.log.last and self.exchange.writable:
+            self._write(self.exchange, data)
+        else:
+            self.unsent_bytes += len(data)
+            self._on_pressure()
+
+    def finish(self, now: float) -> None:
+        """Nothing more will come: end the stream once everything has been sent."""
+        self.finished = True
+        self.ended_at = now
+        if self.sent == self.log.last:
+            self.detach()
+
+    def hang_up(self, retry_ms: int) -> None:
+        """Ask the client to come back: say where the stream stands, when to return, and end it."""
+        if self.exchange is None:
+            return
+        if self.resumable:
+            position = self.log.id_of(self.sent)
+            self.exchange.write(sse.encode_position(position, retry_ms=retry_ms, with_data=self.priming))
+        self.detach()
+
+    def keep_alive(self, now: float, interval_s: float) -> None:
+        """Write a comment if nothing was written for a while."""
+        if self.exchange is not None and now - self._written_at >= interval_s:
+            self._written_at = now
+            if self.exchange.writable:
+                self.exchange.write(sse.KEEP_ALIVE)
+
+    def _pump(self) -> None:
+        if self.exchange is None:
+            return
+        for data in self.log.after(self.sent):
+            if not self.exchange.writable:
+                break
+            self.unsent_bytes -= len(data)
+            self._write(self.exchange, data)
+        self._on_pressure()
+        if self.finished and self.sent == self.log.last:
+            self.detach()
+
+    def _write(self, exchange: Exchange, data: bytes) -> None:
+        self.sent += 1
+        event_id = self.log.id_of(self.sent) if self.resumable else b""
+        exchange.write(sse.encode_event(data, id=event_id))
+        if not self.resumable:
+            self.log.forget_oldest()
+
+    def _lost(self) -> None:
+        self.exchange = None
+        self.unsent_bytes = 0
+        self._on_pressure()
+
+
+class Streams:
+    """All streams of one session."""
+
+    __slots__ = ("_count", "_on_pressure", "_policy", "_streams", "priming", "resumable")
+
+    def __init__(self, policy: SessionPolicy, on_pressure: Callable[[], None]) -> None:
+        self._policy = policy
+        self._on_pressure = on_pressure
+        self._streams: dict[str, EventStream] = {}
+        self._count = 0
+        self.priming = False
+        self.resumable = True
+
+    def __iter__(self) -> Iterator[EventStream]:
+        return iter(list(self._streams.values()))
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def open(self, *, standalone: bool) -> EventStream:
+        """A new stream; its name tells which kind it is."""
+        self._count += 1
+        stream = EventStream(
+            f"{'g' if standalone else 'p'}{self._count}",
+            standalone=standalone,
+            resumable=self.resumable,
+            priming=self.priming and self.resumable,
+            retry_ms=self._policy.retry_ms,
+            on_pressure=self._on_pressure,
+        )
+        self._streams[stream.log.stream] = stream
+        return stream
+
+    def find(self, name: str) -> EventStream | None:
+        """The stream of that name, if it is still kept."""
+        return self._streams.get(name)
+
+    def deliver(self, stream: EventStream, data: bytes, now: float) -> None:
+        """Send a message on a stream, and keep the whole within its bound."""
+        stream.deliver(data, now)
+        if (surplus := self.retained_bytes - self._policy.retained_bytes) > 0:
+            self._forget(surplus)
+
+    @property
+    def retained_bytes(self) -> int:
+        """What is kept, sent or not."""
+        return sum(stream.log.size_bytes for stream in self._streams.values())
+
+    @property
+    def attached(self) -> list[EventStream]:
+        """GET streams that a client reads, oldest first."""
+        return [stream for stream in self._streams.values() if stream.standalone and stream.attached]
+
+    @property
+    def in_use(self) -> bool:
+        """A client reads one of the streams."""
+        return any(stream.attached for stream in self._streams.values())
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What waits for clients that read slowly."""
+        return sum(stream.unsent_bytes for stream in self._streams.values())
+
+    def listening(self) -> EventStream | None:
+        """The GET stream for messages that belong to no call: the newest that is being read."""
+        attached = self.attached
+        return attached[-1] if attached else None
+
+    def awaited(self) -> EventStream | None:
+        """A GET stream whose client was cut off and may come back for more."""
+        cut = [s for s in self._streams.values() if s.standalone and not s.attached and not s.finished]
+        return cut[-1] if cut else None
+
+    def adopt(self, heir: EventStream, now: float) -> None:
+        """A client that opened a new GET stream instead of resuming gets what the old ones never sent."""
+        for stream in list(self._streams.values()):
+            if stream.standalone and stream is not heir and not stream.attached:
+                unsent = stream.log.after(stream.sent)
+                self.drop(stream)
+                for data in unsent:
+                    self.deliver(heir, data, now)
+
+    def drop(self, stream: EventStream) -> None:
+        """Forget a stream altogether."""
+        self._streams.pop(stream.log.stream, None)
+        stream.detach()
+
+    def expire(self, now: float) -> None:
+        """Forget streams that ended long ago, or are too many."""
+        ended = [stream for stream in self._streams.values() if stream.finished and not stream.attached]
+        surplus = len(ended) - self._policy.retained_streams
+        for n, stream in enumerate(ended):
+            if n < surplus or now - (stream.ended_at or now) > self._policy.retained_s:
+                self.drop(stream)
+
+    def _forget(self, surplus: int) -> None:
+        """Forget the oldest messages, but never what an attached client still waits for."""
+        for stream in list(self._streams.values()):
+            while surplus > 0:
+                if stream.attached and stream.log.oldest > stream.sent:
+                    break
+                freed = stream.log.forget_oldest()
+                if not freed:
+                    break
+                surplus -= freed

@@ -1,0 +1,70 @@
+"""Towards the server: lines that cannot be sent yet, in order, and their senders with them.
+
+Bounded in bytes: a sender that does not fit is told so. That, and a notification's 202 that
+is held back until its line is on its way, is the back-pressure a client feels.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mooring.proxy.calls import Call
+
+__all__ = ["Waiting", "WaitingLine"]
+
+
+class WaitingLine(NamedTuple):
+    """A line, the call it carries, and whom to tell when it has been sent."""
+
+    line: bytes
+    call: Call | None = None
+    accepted: Callable[[], None] | None = None
+
+
+class Waiting:
+    """The queue of one session."""
+
+    __slots__ = ("_bytes", "_items", "_limit")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._items: deque[WaitingLine] = deque()
+        self._bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def fits(self, line: bytes) -> bool:
+        """One line always fits, whatever its size; more only within the bound."""
+        return not self._items or self._bytes + len(line) <= self._limit
+
+    def append(self, item: WaitingLine) -> None:
+        """Queue a line."""
+        self._items.append(item)
+        self._bytes += len(item.line)
+
+    def put_back(self, item: WaitingLine) -> None:
+        """Queue a line before all others: it was sent to an instance that is gone."""
+        self._items.appendleft(item)
+        self._bytes += len(item.line)
+
+    def pop(self) -> WaitingLine:
+        """The next line."""
+        item = self._items.popleft()
+        self._bytes -= len(item.line)
+        return item
+
+    def remove(self, call: Call) -> None:
+        """The call need not be sent any more."""
+        for item in self._items:
+            if item.call is call:
+                self._items.remove(item)
+                self._bytes -= len(item.line)
+                return
+
+    def take_all(self) -> list[WaitingLine]:
+        """Everything, leaving nothing."""
+        items = list(self._items)
+        self._items.clear()
+        self._bytes = 0
+        return items

@@ -1,0 +1,44 @@
+"""Why a workload is in its state: a stable code for programs, a text for people."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Reason", "ReasonCode"]
+
+
+class ReasonCode(StrEnum):
+    """Stable: shown by `ls` and `/readyz`, and matched by programs."""
+
+    FIRST_START = "first_start"
+    """starting: the generation has just begun."""
+    RESTARTING = "restarting"
+    """starting: after an exit, at once or because the delay is over."""
+    RETRYING = "retrying"
+    """starting: one attempt after it had failed, because it was asked for."""
+    WORKING = "working"
+    """ready: an instance has answered."""
+    IDLE = "idle"
+    """ready: it works, and nobody needs an instance now."""
+    WAITING_TO_RESTART = "waiting_to_restart"
+    """backoff: the delay before the next restart runs."""
+    CRASH_LOOP = "crash_loop"
+    """failed: too many exits."""
+    SERVER_EXITED = "server_exited"
+    """failed: it exited, and restart is off."""
+    CANNOT_START = "cannot_start"
+    """failed: an instance cannot be made: program missing, bad configuration."""
+    INITIALIZE_FAILED = "initialize_failed"
+    """failed: it runs, but does not answer `initialize` as a server should."""
+    SIGNAL = "signal"
+    """draining, stopping, stopped: Mooring itself was told to end."""
+    ASKED = "asked"
+    """draining, stopping, stopped: somebody asked for the workload to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a workload is in its state. `hint` says what to do, where that is known."""
+
+    code: ReasonCode
+    text: str = ""
+    hint: str = ""

@@ -1,0 +1,330 @@
+"""The shell around the table and the policy: it holds the state, one timer and those who wait.
+
+Invariants:
+
+1. There is a timer exactly in `backoff`, and never more than one.
+2. Whoever is woken looks at the state again before going on. So nobody passes who was woken
+   by the end of a delay and runs only after a stop, or after the next crash.
+3. `retry_at` is set exactly in `backoff`, in `failed` (unless ended for good), and in the
+   `starting` of the one attempt that `failed` allows; there it holds everybody else off.
+4. `on_change` is the last thing a method does: what it calls back finds everything in place.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from mooring.errors import MooringError
+from mooring.supervise.reasons import Reason, ReasonCode
+from mooring.supervise.refusals import plan_refusal
+from mooring.supervise.restart import (
+    GiveUp,
+    RestartAfter,
+    RestartHistory,
+    RestartNow,
+    RestartPolicy,
+    Verdict,
+    decide,
+)
+from mooring.supervise.snapshot import Snapshot
+from mooring.supervise.states import RENEWED, Event, State, next_state
+
+__all__ = ["Supervisor", "Timer"]
+
+OVER = frozenset({State.STOPPING, State.STOPPED})
+
+
+class Timer(Protocol):
+    """What `call_later` gives back; asyncio's `TimerHandle` is one."""
+
+    def cancel(self) -> None:
+        """Do not call any more."""
+        ...
+
+
+class Supervisor:
+    """One generation of one workload: says whether an instance may be started, and when.
+
+    It begins in `starting`. It starts nothing itself: whoever needs an instance asks `admit`
+    first and reports what became of it. `starting` needs somebody who tries, so the owner
+    starts an instance on its own account when `on_change` shows `starting` and no session does.
+
+    The back-off is one for the whole workload, and is shown as `backoff` even while other
+    instances work: the state says whether a *new* instance may be started, and here it has
+    to wait. Those that work go on; `Snapshot.ready` stays true for them, and the end of the
+    delay leads back to `ready` instead of `starting`.
+    """
+
+    def __init__(
+        self,
+        policy: RestartPolicy,
+        *,
+        clock: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        random: Callable[[], float],
+        on_change: Callable[[Snapshot], None],
+        name: str = "the server",
+    ) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._call_later = call_later
+        self._random = random
+        self._on_change = on_change
+        self._name = name
+        self._state = next_state(State.STOPPED, Event.START)
+        self._reason = Reason(ReasonCode.FIRST_START)
+        self._failure = self._reason
+        self._history = RestartHistory()
+        self._restarts = 0
+        self._last_exit = ""
+        self._working = False
+        self._retry_at: float | None = None
+        self._timer: Timer | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._refuses_in_drain = False
+
+    def __repr__(self) -> str:
+        return f"<Supervisor {self._name}: {self._state} ({self._reason.code}), {self._restarts} restarts>"
+
+    # What is known
+
+    @property
+    def state(self) -> State:
+        """What the workload is doing."""
+        return self._state
+
+    @property
+    def reason(self) -> Reason:
+        """Why."""
+        return self._reason
+
+    @property
+    def restarts(self) -> int:
+        """How often new instances were let in after an exit or a failure; never reset."""
+        return self._restarts
+
+    @property
+    def attempt(self) -> int:
+        """Delayed restarts so far; 0 again after a stable minute."""
+        return 0 if self._history.is_stable(self._policy, self._clock()) else self._history.delayed
+
+    @property
+    def retry_at(self) -> float | None:
+        """When the next attempt is allowed, if it has to wait."""
+        return self._retry_at
+
+    @property
+    def last_exit(self) -> str:
+        """How the last instance that exited unasked ended."""
+        return self._last_exit
+
+    @property
+    def ended_for_good(self) -> bool:
+        """Failed with restart off: nothing will be tried again in this generation."""
+        return self._state is State.FAILED and not self._policy.restart
+
+    def snapshot(self) -> Snapshot:
+        """All of it at once."""
+        return Snapshot(
+            state=self._state,
+            reason=self._reason,
+            restarts=self._restarts,
+            attempt=self.attempt,
+            attempts=self._policy.attempts,
+            retry_at=self._retry_at,
+            retry_in_s=None if self._retry_at is None else max(0.0, self._retry_at - self._clock()),
+            last_exit=self._last_exit,
+            working=self._working,
+            ended_for_good=self.ended_for_good,
+        )
+
+    # Who needs an instance
+
+    async def admit(self) -> None:
+        """Return when an instance may be started now. Cancel it freely.
+
+        In `failed` exactly one caller a minute passes; that is the attempt. Should its outcome
+        never be reported, the next caller after the minute passes instead.
+
+        Raises:
+            Unavailable: failed (`server_failed`, `cannot_start`, `initialize_failed`), with
+                `retry_after_s`; or shutting down (`stopping`). At once, never after a wait
+                that was not a back-off.
+            ServerFailed: failed with restart off.
+        """
+        while self._state is State.BACKOFF:
+            await self._wait_for_change()
+        if self._is_held():
+            raise plan_refusal(self._name, self.snapshot(), self._failure)
+        if self._retry_at is not None:
+            self._retry()
+
+    def _is_held(self) -> bool:
+        if self._state in OVER or self._refuses_in_drain or self.ended_for_good:
+            return True
+        return self._retry_at is not None and self._clock() < self._retry_at
+
+    def _retry(self) -> None:
+        self._restarts += 1
+        next_retry_at = self._clock() + self._policy.failed_retry_s
+        self._retry_at = next_retry_at  # also where the state stays: the last attempt told nothing
+        self._move(
+            Event.RETRY_DUE, Reason(ReasonCode.RETRYING, "asked for again after it failed"), next_retry_at
+        )
+
+    async def _wait_for_change(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    # What became of instances
+
+    def instance_started(self, n: int, at: float) -> None:
+        """Instance `n` exists since `at`; started is not ready."""
+        self._history = self._history.started(at)
+        if self._reason.code is ReasonCode.IDLE:
+            self._explain(Reason(ReasonCode.WORKING))
+
+    def instance_spoke(self, n: int) -> None:
+        """Instance `n` has answered: the server works.
+
+        During a back-off this does not shorten the delay, which is for instances to come.
+        """
+        if self._state in OVER or self.ended_for_good:
+            return
+        self._working = True
+        self._move(Event.STARTED, Reason(ReasonCode.WORKING))
+
+    def instance_exited(self, n: int, started_at: float, exit_text: str, *, others_working: bool) -> None:
+        """Instance `n` ended and nobody had asked it to."""
+        if self._state in OVER:
+            return
+        now = self._clock()
+        counts = not self._history.is_same_incident(self._policy, now, started_at)
+        self._history = self._history.exited(self._policy, now, started_at)
+        self._last_exit = exit_text
+        self._working = others_working
+        told = f"instance {n}: {exit_text}"
+        if self._state is State.FAILED:
+            return
+        if not counts:
+            # Decided with the first exit of the incident, which others may have outlived for a moment.
+            if self._state is State.READY and not others_working:
+                self._move(Event.INSTANCE_LOST, Reason(ReasonCode.RESTARTING, told))
+            return
+        verdict = decide(self._history, now, policy=self._policy, random=self._random)
+        if self._state is State.DRAINING:
+            self._refuses_in_drain = self._refuses_in_drain or not isinstance(verdict, RestartNow)
+            return
+        self._apply(verdict, now, told)
+
+    def _apply(self, verdict: Verdict, now: float, told: str) -> None:
+        match verdict:
+            case GiveUp(code, why):
+                self._history = self._history.given_up()
+                self._fail(Event.GAVE_UP, Reason(code, why), now)
+            case _ if self._state is State.BACKOFF:
+                pass  # the delay that runs is for the next instance, and none was made since
+            case RestartAfter(delay_s, attempt, of):
+                self._history = self._history.waited()
+                text = f"restart {attempt} of {of} in {delay_s:.0f} s; {told}"
+                self._move(Event.RESTART_DELAYED, Reason(ReasonCode.WAITING_TO_RESTART, text), now + delay_s)
+            case RestartNow():
+                self._restarts += 1
+                if self._state is State.STARTING or not self._working:
+                    self._move(Event.INSTANCE_LOST, Reason(ReasonCode.RESTARTING, told))
+
+    def cannot_start(self, error: MooringError, *, code: ReasonCode = ReasonCode.CANNOT_START) -> None:
+        """An instance could not be made, or (`INITIALIZE_FAILED`) not be used, for a reason that stays.
+
+        Trying again by itself would not help, so only a demand does, once a minute.
+        """
+        self._history = self._history.never_worked()
+        if self._state is State.DRAINING:
+            self._refuses_in_drain = True
+        self._fail(Event.CANNOT_START, Reason(code, error.message, error.hint), self._clock())
+
+    def _fail(self, event: Event, reason: Reason, now: float) -> None:
+        # A failure on top of a failure does not put the next attempt off.
+        retry_at = self._retry_at if self._state is State.FAILED else now + self._policy.failed_retry_s
+        self._failure = reason
+        self._move(event, reason, retry_at if self._policy.restart else None)
+
+    def idle(self) -> None:
+        """It works, and nobody needs an instance now."""
+        if self._state is State.READY:
+            self._explain(Reason(ReasonCode.IDLE))
+
+    # What was asked for
+
+    def skip_wait(self) -> None:
+        """Someone wants it now: end a back-off. In `failed`, forget what led there and start afresh."""
+        if self._state is State.BACKOFF:
+            self._end_delay()
+        elif self._state is State.FAILED and not self.ended_for_good:
+            self._history = RestartHistory()
+            self._restarts += 1
+            self._move(Event.RETRY_DUE, Reason(ReasonCode.RETRYING, "started by request"))
+
+    def _end_delay(self) -> None:
+        self._restarts += 1
+        if self._working:
+            self._move(Event.RESUMED, Reason(ReasonCode.WORKING))
+        else:
+            text = f"restart {self._history.delayed} of {self._policy.attempts}"
+            self._move(Event.RETRY_DUE, Reason(ReasonCode.RESTARTING, text))
+
+    def drain(self, cause: str, *, code: ReasonCode = ReasonCode.SIGNAL) -> None:
+        """Shutdown begins: nothing is restarted any more.
+
+        Sessions that still finish their calls may have an instance, so `admit` lets them pass,
+        unless the server was not to be had before the drain or exits too often during it.
+        """
+        if next_state(self._state, Event.DRAIN) is not self._state:
+            self._refuses_in_drain = self._retry_at is not None or self._state is State.FAILED
+        self._move(Event.DRAIN, Reason(code, cause))
+
+    def stop(self, cause: str = "", *, code: ReasonCode = ReasonCode.ASKED) -> None:
+        """Wins in every state. After a drain, that one's reason stays."""
+        reason = self._reason if self._state is State.DRAINING else Reason(code, cause)
+        self._move(Event.STOP, reason)
+
+    def stopped(self) -> None:
+        """The last instance is gone."""
+        reason = self._reason if self._state in (State.DRAINING, State.STOPPING) else Reason(ReasonCode.ASKED)
+        self._working = False
+        self._move(Event.STOPPED, reason)
+
+    # How it changes
+
+    def _move(self, event: Event, reason: Reason, retry_at: float | None = None) -> None:
+        after = next_state(self._state, event)
+        if after is self._state and (after, event) not in RENEWED:
+            return
+        changed = after is not self._state or reason != self._reason
+        self._state, self._reason, self._retry_at = after, reason, retry_at
+        self._set_timer()
+        self._wake()
+        if changed:
+            self._on_change(self.snapshot())
+
+    def _explain(self, reason: Reason) -> None:
+        if reason != self._reason:
+            self._reason = reason
+            self._on_change(self.snapshot())
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._state is State.BACKOFF and self._retry_at is not None:
+            self._timer = self._call_later(self._retry_at - self._clock(), self._end_delay)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,75 @@
+"""What the server has asked the client, and which answer may reach which server.
+
+A client answers by id, and servers number their requests 0, 1, 2, …: after a restart the new
+server asks under ids the old one used. An answer to the dead server's question must never
+reach the new one, so an id that may still be answered is not used again towards the client:
+the new request goes out under another id, and its answer comes back under the server's own.
+"""
+
+from mooring.wire import jsonrpc
+from mooring.wire.jsonrpc import Envelope, Id
+
+__all__ = ["Asked"]
+
+
+class Asked:
+    """The open questions of one session's server."""
+
+    __slots__ = ("_abandoned", "_count", "_limit", "_open", "_prefix")
+
+    def __init__(self, prefix: str, limit: int) -> None:
+        self._prefix = prefix
+        self._limit = limit
+        self._count = 0
+        self._open: dict[Id, Id] = {}  # the id the client knows → the id the server used
+        self._abandoned: dict[Id, None] = {}  # ids of dead servers that the client may still answer
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def full(self) -> bool:
+        """No further question fits."""
+        return len(self._open) >= self._limit
+
+    def ask(self, request: Envelope, line: bytes) -> bytes:
+        """Record a question; returns the line for the client."""
+        own = request.request_id
+        if own not in self._open and own not in self._abandoned:
+            self._open[own] = own
+            return line
+        self._count += 1
+        shown = f"{self._prefix}-{self._count}"
+        self._open[shown] = own
+        return jsonrpc.with_id(request, shown)
+
+    def answer(self, response: Envelope, line: bytes) -> bytes | None:
+        """The client answers: the line for the server, or None if nobody waits for it."""
+        shown = response.request_id
+        if shown not in self._open:
+            self._abandoned.pop(shown, None)
+            return None
+        own = self._open.pop(shown)
+        return line if own == shown else jsonrpc.with_id(response, own)
+
+    def withdraw(self, own: Id) -> Id | None:
+        """The server no longer wants to know: the id the client knows, if the question is open."""
+        for shown, id in self._open.items():
+            if id == own and type(id) is type(own):
+                self._open.pop(shown)
+                self._abandon(shown)
+                return shown
+        return None
+
+    def lose(self) -> list[Id]:
+        """The server is gone: the ids of its open questions, as the client knows them."""
+        lost = list(self._open)
+        self._open.clear()
+        for shown in lost:
+            self._abandon(shown)
+        return lost
+
+    def _abandon(self, shown: Id) -> None:
+        self._abandoned[shown] = None
+        if len(self._abandoned) > self._limit:
+            del self._abandoned[next(iter(self._abandoned))]

@@ -1,0 +1,193 @@
+"""What a session must remember so that a new server instance can take the old one's place.
+
+A server that died took with it everything the client had told it. `Memory` watches the
+conversation and keeps what is needed to say it again: the client's own `initialize` and
+`initialized`, the log level, the subscriptions. It also notes which tools may be run twice.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import RemoteProtocolError
+from mooring.wire import jsonrpc
+from mooring.wire.jsonrpc import Envelope, Id
+
+__all__ = ["MAX_SUBSCRIPTIONS", "Handshake", "Memory", "Replay", "read_handshake"]
+
+MAX_SUBSCRIPTIONS = 1024
+MAX_TOOLS = 4096
+
+# Asking again changes nothing on the server.
+_READS = frozenset(
+    {
+        "initialize",
+        "ping",
+        "tools/list",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+    }
+)
+
+
+class _Info(msgspec.Struct):
+    name: str = ""
+    version: str = ""
+
+
+class Handshake(msgspec.Struct, rename="camel"):
+    """The part of an InitializeResult that a bridge reads."""
+
+    protocol_version: str
+    capabilities: dict[str, Any] = {}
+    server_info: _Info = msgspec.field(default_factory=_Info)
+
+    def changed_lists(self) -> list[str]:
+        """The notifications by which a client learns that every list may differ now."""
+        return [
+            f"notifications/{kind}/list_changed"
+            for kind in ("tools", "prompts", "resources")
+            if isinstance(entry := self.capabilities.get(kind), dict) and entry.get("listChanged")
+        ]
+
+    @property
+    def logs(self) -> bool:
+        """The server has declared that it sends log messages."""
+        return "logging" in self.capabilities
+
+
+class _Hints(msgspec.Struct, rename="camel"):
+    read_only_hint: bool | None = None
+    idempotent_hint: bool | None = None
+
+
+class _Tool(msgspec.Struct):
+    name: str
+    annotations: _Hints | None = None
+
+
+class _Tools(msgspec.Struct):
+    tools: list[_Tool] = []
+
+
+class _Params(msgspec.Struct):
+    name: str = ""
+    uri: str = ""
+
+
+_read_handshake = msgspec.json.Decoder(Handshake).decode
+_read_tools = msgspec.json.Decoder(_Tools).decode
+_read_params = msgspec.json.Decoder(_Params).decode
+
+
+def read_handshake(result: bytes | Raw) -> Handshake:
+    """An InitializeResult. Raises RemoteProtocolError if it is none."""
+    try:
+        return _read_handshake(result)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"not an InitializeResult: {error}", code="bad_initialize_result") from None
+
+
+def _params(params: bytes | Raw) -> _Params:
+    try:
+        return _read_params(params)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Params()
+
+
+class Replay(NamedTuple):
+    """One message to say again; it has an id if its answer must be awaited."""
+
+    line: bytes
+    id: Id | None
+
+
+class Memory:
+    """What one session has told its server, as far as a new one must know it."""
+
+    __slots__ = ("_initialize", "_initialized", "_level", "_repeatable", "_subscriptions", "handshake")
+
+    def __init__(self) -> None:
+        self._initialize: Replay | None = None
+        self._initialized: bytes | None = None
+        self._level: bytes | None = None
+        self._subscriptions: dict[str, bytes] = {}
+        self._repeatable: dict[str, bool] = {}
+        self.handshake: Handshake | None = None
+
+    @property
+    def subscriptions(self) -> int:
+        """How many resources are watched."""
+        return len(self._subscriptions)
+
+    def opened(self, initialize: Replay, handshake: Handshake) -> None:
+        """The handshake succeeded: remember how it went."""
+        self._initialize = initialize
+        self.handshake = handshake
+
+    def initialized(self, line: bytes) -> None:
+        """The client has confirmed the handshake."""
+        self._initialized = line
+
+    def answered(self, method: str, params: bytes | Raw, response: Envelope) -> None:
+        """A call has been answered; `WATCHED` names the methods for which that matters."""
+        if not response.result:
+            return
+        if method == "tools/list":
+            self._note_tools(response.result)
+        elif method == "logging/setLevel":
+            self._level = bytes(params)
+        elif method == "resources/subscribe":
+            self._subscriptions[_params(params).uri] = bytes(params)
+            if len(self._subscriptions) > MAX_SUBSCRIPTIONS:
+                del self._subscriptions[next(iter(self._subscriptions))]
+        elif method == "resources/unsubscribe":
+            self._subscriptions.pop(_params(params).uri, None)
+
+    WATCHED = frozenset({"tools/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+
+    def _note_tools(self, result: Raw) -> None:
+        try:
+            tools = _read_tools(result).tools
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        for tool in tools:
+            hints = tool.annotations
+            self._repeatable[tool.name] = bool(hints and (hints.read_only_hint or hints.idempotent_hint))
+        while len(self._repeatable) > MAX_TOOLS:
+            del self._repeatable[next(iter(self._repeatable))]
+
+    def may_repeat(self, method: str, params: bytes | Raw) -> bool:
+        """Does running this call a second time do no harm? A read, or a tool that says so of itself."""
+        if method == "tools/call":
+            return self._repeatable.get(_params(params).name, False)
+        return method in _READS
+
+    def replay(self, id_prefix: str) -> Iterator[Replay]:
+        """What to tell a new instance, in order; `initialize` comes first.
+
+        It keeps the client's own bytes, id included; other ids are made from `id_prefix`, which no
+        client uses. Read step by step, so that what the client says meanwhile is not missed.
+        """
+        if self._initialize is None:
+            return
+        yield self._initialize
+        confirmed = self._initialized is not None
+        if self._initialized is not None:
+            yield Replay(self._initialized, None)
+        if self._level is not None:
+            yield _again(f"{id_prefix}-level", "logging/setLevel", self._level)
+        for n, params in enumerate(list(self._subscriptions.values())):
+            yield _again(f"{id_prefix}-subscribe-{n}", "resources/subscribe", params)
+        if not confirmed and self._initialized is not None:
+            yield Replay(self._initialized, None)
+
+
+def _again(id: str, method: str, params: bytes) -> Replay:
+    return Replay(jsonrpc.request(id, method, params), id)

@@ -1,0 +1,71 @@
+"""The few members of `params` that a bridge routes by."""
+
+import msgspec
+from msgspec import Raw
+
+from mooring.wire.jsonrpc import Id
+
+__all__ = ["cancelled_id", "client_name", "progress_of_call", "progress_of_note"]
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    progress_token: Id | None = None
+
+
+class _Call(msgspec.Struct):
+    meta: _Meta | None = msgspec.field(default=None, name="_meta")
+
+
+class _Note(msgspec.Struct, rename="camel"):
+    progress_token: Id | None = None
+    request_id: Id | None = None
+
+
+class _Client(msgspec.Struct):
+    name: str = ""
+    version: str = ""
+
+
+class _Initialize(msgspec.Struct, rename="camel"):
+    client_info: _Client = msgspec.field(default_factory=_Client)
+
+
+_read_call = msgspec.json.Decoder(_Call).decode
+_read_note = msgspec.json.Decoder(_Note).decode
+_read_initialize = msgspec.json.Decoder(_Initialize).decode
+
+_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
+
+
+def progress_of_call(params: bytes | Raw) -> Id | None:
+    """The token under which a call wants to hear of its progress."""
+    try:
+        meta = _read_call(params).meta
+    except _MALFORMED:
+        return None
+    return meta.progress_token if meta is not None else None
+
+
+def progress_of_note(params: bytes | Raw) -> Id | None:
+    """The token of a progress notification."""
+    try:
+        return _read_note(params).progress_token
+    except _MALFORMED:
+        return None
+
+
+def cancelled_id(params: bytes | Raw) -> Id | None:
+    """The request that a cancellation is about."""
+    try:
+        return _read_note(params).request_id
+    except _MALFORMED:
+        return None
+
+
+def client_name(params: bytes | Raw) -> str:
+    """Name and version of the client, as it introduced itself; control characters removed."""
+    try:
+        client = _read_initialize(params).client_info
+    except _MALFORMED:
+        return ""
+    return "".join(c for c in f"{client.name} {client.version}".strip() if c.isprintable())[:80]

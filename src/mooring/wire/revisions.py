@@ -1,0 +1,34 @@
+"""The handshake-era revisions of MCP, and what differs between them for a bridge.
+
+The era that has no handshake (2026-07-28) is recognised, so that its clients can be told
+to fall back; it is not spoken here.
+"""
+
+from typing import NamedTuple
+
+__all__ = ["HANDSHAKE_REVISIONS", "LATEST", "MODERN", "Rules", "rules_for"]
+
+MODERN = "2026-07-28"
+
+
+class Rules(NamedTuple):
+    """What a revision allows or wants of a bridge."""
+
+    batches: bool
+    """A POST may carry a JSON-RPC batch."""
+    priming: bool
+    """A stream begins with an event of an id and empty data; older clients choke on it."""
+
+
+HANDSHAKE_REVISIONS: dict[str, Rules] = {
+    "2025-11-25": Rules(batches=False, priming=True),
+    "2025-06-18": Rules(batches=False, priming=False),
+    "2025-03-26": Rules(batches=True, priming=False),
+    "2024-11-05": Rules(batches=False, priming=False),
+}
+LATEST = "2025-11-25"
+
+
+def rules_for(revision: str) -> Rules:
+    """The rules of a revision; of the most cautious one if it is unknown."""
+    return HANDSHAKE_REVISIONS.get(revision, HANDSHAKE_REVISIONS["2024-11-05"])

@@ -1,0 +1,129 @@
+"""Server-sent events as bytes.
+
+Encoding: one message is one event of one `data:` line, which needs a payload without line
+breaks (`jsonrpc.one_line`). Decoding follows the WHATWG rules, in linear time and for any
+cutting of the stream: lines end at LF, CR or CRLF, one leading BOM is skipped, an event
+without data is not a message but may carry an id or a retry.
+"""
+
+from typing import NamedTuple
+
+from mooring.errors import LocalProtocolError, RemoteProtocolError
+
+__all__ = ["KEEP_ALIVE", "Event", "EventDecoder", "encode_event", "encode_position"]
+
+KEEP_ALIVE = b": keep-alive\n\n"
+
+
+def encode_event(data: bytes, *, event: bytes = b"message", id: bytes = b"") -> bytes:
+    """One event. `data` must be a single line."""
+    if b"\n" in data or b"\r" in data:
+        raise LocalProtocolError("an event's data must be one line", code="event_not_one_line")
+    if id:
+        return b"".join((b"event: ", event, b"\nid: ", id, b"\ndata: ", data, b"\n\n"))
+    return b"".join((b"event: ", event, b"\ndata: ", data, b"\n\n"))
+
+
+def encode_position(id: bytes, *, retry_ms: int, with_data: bool) -> bytes:
+    """An event that says only where the stream stands and when to come back.
+
+    2025-11-25 defines it with an empty `data`; clients of older revisions choke on that, and get none.
+    """
+    tail = b"\ndata: \n\n" if with_data else b"\n\n"
+    return b"".join((b"id: ", id, b"\nretry: ", b"%d" % retry_ms, tail))
+
+
+class Event(NamedTuple):
+    """A dispatched event. `id` is the last one seen on the stream, as the rules want it."""
+
+    event: str
+    data: str
+    id: str
+    retry_ms: int | None
+
+
+class EventDecoder:
+    """Feed it bytes as they come; it returns the events that are now complete.
+
+    Events with nothing but an id or a retry are returned too, with empty data: whoever resumes
+    streams needs them.
+    """
+
+    def __init__(self, limit_bytes: int = 64 * 1024 * 1024) -> None:
+        self._limit = limit_bytes
+        self._parts: list[bytes] = []
+        self._pending = 0
+        self._after_cr = False
+        self._first = True
+        self._event = ""
+        self._data: list[str] = []
+        self._data_bytes = 0
+        self._id = ""
+        self._retry: int | None = None
+        self._touched = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events completed by `data`."""
+        events: list[Event] = []
+        if self._after_cr and data:
+            data = data.removeprefix(b"\n")
+            self._after_cr = False
+        start = 0
+        while (end := _line_end(data, start)) >= 0:
+            self._parts.append(data[start:end])
+            line = b"".join(self._parts)
+            self._parts.clear()
+            self._pending = 0
+            start = end + 1
+            if data[end] == 0x0D:
+                if start == len(data):
+                    self._after_cr = True
+                elif data[start] == 0x0A:
+                    start += 1
+            if event := self._line(line):
+                events.append(event)
+        if start < len(data):
+            self._parts.append(data[start:])
+            self._pending += len(data) - start
+            self._check(self._pending)
+        return events
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise RemoteProtocolError(f"an event over {self._limit} bytes", code="event_too_long")
+
+    def _line(self, line: bytes) -> Event | None:
+        text = line.decode("utf-8", "replace")
+        if self._first:
+            self._first = False
+            text = text.removeprefix("\ufeff")
+        if not text:
+            return self._dispatch()
+        name, _, value = text.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._data.append(value)
+            self._data_bytes += len(line)
+            self._check(self._data_bytes)
+        elif name == "event":
+            self._event = value
+        elif name == "id" and "\0" not in value:
+            self._id = value
+            self._touched = True
+        elif name == "retry" and value.isascii() and value.isdigit():
+            self._retry = int(value)
+            self._touched = True
+        return None
+
+    def _dispatch(self) -> Event | None:
+        wanted = bool(self._data) or self._touched
+        event = Event(self._event or "message", "\n".join(self._data), self._id, self._retry)
+        self._event, self._data, self._data_bytes = "", [], 0
+        self._retry, self._touched = None, False
+        return event if wanted else None
+
+
+def _line_end(data: bytes, start: int) -> int:
+    lf = data.find(b"\n", start)
+    cr = data.find(b"\r", start, lf if lf >= 0 else len(data))
+    return cr if cr >= 0 else lf

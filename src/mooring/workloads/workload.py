@@ -1,0 +1,331 @@
+"""One workload put together: supervisor, instances and sessions.
+
+Owns every instance of the workload and says what each is for:
+
+    spare      running, unspoken to, kept for the next session while the workload is in use
+    lent       belongs to a session, or to our own probe
+    dismissed  is being stopped, because it was asked for
+
+An exit of a spare or lent instance is unasked and goes to the supervisor *before* the session
+hears of it: what the session then does is already decided by policy.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import NamedTuple
+
+from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.ports import Channel
+from mooring.proxy.proxy import Proxy
+from mooring.runtimes.exits import Exit
+from mooring.runtimes.process import ProcessInstance
+from mooring.runtimes.program import ProcessSpec, check_program
+from mooring.runtimes.runtime import ProcessRuntime
+from mooring.runtimes.stopping import StopPatience
+from mooring.supervise.reasons import ReasonCode
+from mooring.supervise.restart import RestartPolicy
+from mooring.supervise.snapshot import Snapshot
+from mooring.supervise.states import State
+from mooring.supervise.supervisor import Supervisor
+from mooring.wire.memory import Handshake
+from mooring.workloads.definition import ServerOptions
+from mooring.workloads.probe import Deaf, Probe
+
+__all__ = ["InstanceReport", "Workload"]
+
+log = logging.getLogger("mooring.workload")
+server_log = logging.getLogger("mooring.server")
+
+
+class InstanceReport(NamedTuple):
+    """What is told about an instance from outside."""
+
+    pid: int
+    use: str
+    session: str | None
+    age_s: float
+
+
+class Workload:
+    """A named server, kept reachable."""
+
+    def __init__(
+        self,
+        definition: ServerOptions,
+        *,
+        clock: Callable[[], float],
+        on_ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.handshake: Handshake | None = None
+        self.exits = 0
+        self._clock = clock
+        self._on_ended = on_ended
+        self._spec = ProcessSpec(
+            name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
+        )
+        self._policy = SessionPolicy(
+            max_sessions=definition.max_sessions,
+            max_message_bytes=definition.max_message_bytes,
+            waiting_bytes=definition.max_message_bytes,
+            call_timeout_s=definition.call_timeout_s,
+            idle_timeout_s=definition.idle_timeout_s,
+            retry=definition.retry,
+        )
+        self.proxy = Proxy(self, self._policy, clock)
+        self._runtime = ProcessRuntime(
+            on_stderr=self._on_stderr,
+            on_gone=self._on_gone,
+            max_line_bytes=definition.max_message_bytes,
+            patience=StopPatience(definition.eof_grace_s, definition.stop_grace_s),
+            clock=clock,
+        )
+        loop = asyncio.get_running_loop()
+        self.supervisor = Supervisor(
+            RestartPolicy(restart=definition.restart),
+            clock=clock,
+            call_later=loop.call_later,
+            random=random.random,
+            on_change=self._on_change,
+            name=definition.name,
+        )
+        self._spares: list[ProcessInstance] = []
+        self._lent: dict[int, ProcessInstance] = {}
+        self._working: set[int] = set()
+        self._launching = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # What is known
+
+    def report(self) -> list[InstanceReport]:
+        """One line for each instance."""
+        now = self._clock()
+        sessions = {s.pid: s.short_id for s in self.proxy.sessions.values() if s.pid is not None}
+        spares = {spare.pid for spare in self._spares}
+        return [
+            InstanceReport(
+                instance.pid,
+                "spare" if instance.pid in spares else "serving" if instance.pid in sessions else "stopping",
+                sessions.get(instance.pid),
+                round(now - instance.started_at, 3),
+            )
+            for instance in self._runtime.instances
+        ]
+
+    # Life
+
+    def check(self) -> None:
+        """Can it be started at all? Raises UserError."""
+        check_program(self._spec)
+
+    def start(self) -> None:
+        """Begin: speak to one instance, to see whether the server works."""
+        self._someone_must_try()
+
+    def drain(self, cause: str) -> None:
+        """Shutdown has begun."""
+        self._dismiss_spares("shutting down")
+        self.supervisor.drain(cause)
+
+    async def stop(self, reason: str) -> None:
+        """End the sessions, then every instance; returns when none is left. Idempotent."""
+        self.supervisor.stop(reason)
+        self.proxy.close(reason)
+        self._dismiss_spares(reason)
+        for task in list(self._tasks):
+            task.cancel()
+        await self._runtime.aclose()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self.supervisor.stopped()
+
+    def hurry(self) -> None:
+        """No more patience with instances that are being stopped."""
+        self._runtime.hurry()
+
+    # Handing out instances: the proxy's Backend
+
+    def refusal(self) -> Unavailable | None:
+        """Why no new session can be served now: the workload has failed, and it is not yet time to retry."""
+        seen = self.supervisor.snapshot()
+        if seen.state is not State.FAILED or (seen.retry_in_s == 0 and not seen.ended_for_good):
+            return None
+        message = f"{self.name} has failed: {seen.reason.text}"
+        return Unavailable(message, code=str(seen.reason.code), retry_after_s=seen.retry_in_s)
+
+    async def acquire(self) -> Channel:
+        """An instance nobody has spoken to."""
+        await self.supervisor.admit()
+        instance = self._spares.pop(0) if self._spares else await self._launch()
+        self._lent[instance.pid] = instance
+        return instance
+
+    def spoke(self, channel: Channel) -> None:
+        """It works; so the workload does, and is in use: a spare is worth having."""
+        instance = self._lent.get(channel.pid)
+        if instance is None:
+            return
+        self._working.add(instance.pid)
+        self.supervisor.instance_spoke(instance.n)
+        if len(self._spares) < self.definition.spare and self.supervisor.state is State.READY:
+            self._spawn(self._make_spare(), "making a spare")
+
+    def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
+        """Stop an instance that is no longer needed."""
+        instance = self._lent.pop(channel.pid, None)
+        self._working.discard(channel.pid)
+        if instance is None:
+            return
+        if failed:
+            self.supervisor.instance_exited(
+                instance.n, instance.started_at, reason, others_working=bool(self._working)
+            )
+        self._dismiss(instance, reason)
+        if not self._lent:
+            self._dismiss_spares("not in use")
+            self.supervisor.idle()
+
+    async def _launch(self) -> ProcessInstance:
+        self._launching += 1
+        try:
+            instance = await self._runtime.start(self._spec)
+        except UserError as error:
+            self.supervisor.cannot_start(error)
+            raise Unavailable(error.message, code="cannot_start", hint=error.hint) from error
+        finally:
+            self._launching -= 1
+        self.supervisor.instance_started(instance.n, instance.started_at)
+        log.debug(
+            "%s: pid %d started", self.name, instance.pid, extra=self._about(instance, "instance_started")
+        )
+        return instance
+
+    async def _make_spare(self) -> None:
+        if self._launching or len(self._spares) >= self.definition.spare or not self._lent:
+            return
+        try:
+            instance = await self._launch()
+        except MooringError as error:
+            log.warning("%s: no spare could be started: %s", self.name, error.message)
+            return
+        if self._lent and len(self._spares) < self.definition.spare:
+            self._spares.append(instance)
+        else:
+            self._dismiss(instance, "not in use")
+
+    def _dismiss_spares(self, reason: str) -> None:
+        spares, self._spares = self._spares, []
+        for spare in spares:
+            self._dismiss(spare, reason)
+
+    def _dismiss(self, instance: ProcessInstance, reason: str) -> None:
+        instance.attach(Deaf())
+        log.debug(
+            "%s: pid %d is stopped: %s",
+            self.name,
+            instance.pid,
+            reason,
+            extra=self._about(instance, "instance_stopping"),
+        )
+        self._spawn(self._stop_instance(instance), f"stopping {instance.pid}")
+
+    async def _stop_instance(self, instance: ProcessInstance) -> None:
+        outcome = await instance.stop()
+        if outcome.survivors:
+            log.error(
+                "%s: pid %d left processes that could not be ended: %s",
+                self.name,
+                instance.pid,
+                ", ".join(map(str, outcome.survivors)),
+                extra=self._about(instance, "survivors"),
+            )
+
+    # What instances do by themselves
+
+    def _on_stderr(self, pid: int, text: str) -> None:
+        server_log.info(text, extra={"server": self.name, "pid": pid, "event": "server_stderr"})
+
+    def _on_gone(self, instance: ProcessInstance, exit: Exit) -> None:
+        """An instance has ended. Called before its receiver hears of it."""
+        lent = self._lent.pop(instance.pid, None) is not None
+        spare = instance in self._spares
+        self._working.discard(instance.pid)
+        if spare:
+            self._spares.remove(instance)
+        if not lent and not spare:
+            return  # asked for
+        self.exits += 1
+        log.warning(
+            "%s: pid %d ended by itself: %s",
+            self.name,
+            instance.pid,
+            exit,
+            extra={**self._about(instance, "server_exited"), "code": exit.code, "signal": exit.signal},
+        )
+        self.supervisor.instance_exited(
+            instance.n, instance.started_at, str(exit), others_working=bool(self._working)
+        )
+        if not self._lent:
+            self._dismiss_spares("not in use")
+
+    # Being ready
+
+    def _on_change(self, seen: Snapshot) -> None:
+        level = logging.ERROR if seen.state is State.FAILED else logging.INFO
+        text = f"{self.name} is {seen.state}"
+        if seen.reason.code not in (ReasonCode.WORKING, ReasonCode.IDLE, ReasonCode.FIRST_START):
+            text += f": {seen.reason.text or seen.reason.code}"
+        if seen.reason.code is ReasonCode.IDLE:
+            level = logging.DEBUG
+        log.log(
+            level,
+            text,
+            extra={
+                "event": "state",
+                "server": self.name,
+                "state": str(seen.state),
+                "reason": str(seen.reason.code),
+                "restarts": seen.restarts,
+            },
+        )
+        if seen.ended_for_good:
+            self._on_ended()
+        elif seen.state is State.STARTING:
+            # Later, so that a session that lost its instance comes first: its attempt is as good as ours.
+            asyncio.get_running_loop().call_soon(self._someone_must_try)
+
+    def _someone_must_try(self) -> None:
+        trying = self._launching or set(self._lent) - self._working
+        if self.supervisor.state is State.STARTING and not trying:
+            self._spawn(self._try(), "probing")
+
+    async def _try(self) -> None:
+        """Speak to an instance ourselves, then let it go."""
+        if self._launching or set(self._lent) - self._working:
+            return
+        try:
+            channel = await self.acquire()
+        except MooringError as error:
+            log.debug("%s: no instance to speak to: %s", self.name, error.message)
+            return
+        try:
+            self.handshake = await Probe().speak(channel, self._policy.handshake_timeout_s)
+        except ServerFailed as error:
+            if error.code != "server_exited":
+                self.supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
+            self.release(channel, error.message)
+            return
+        self.spoke(channel)
+        self.release(channel, "it works")
+
+    def _about(self, instance: ProcessInstance, event: str) -> dict[str, object]:
+        return {"event": event, "server": self.name, "pid": instance.pid}
+
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=f"{self.name}: {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

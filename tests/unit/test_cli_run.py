@@ -1,0 +1,322 @@
+"""`mooring run`: from argv to what is asked of the host, and how errors are told."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+import mooring.host
+from mooring import __version__
+from mooring.cli.main import cli, main
+from mooring.errors import ListenFailed
+from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A stand-in for `mooring.host.foreground`, of which only `main` is used."""
+    module = ModuleType("mooring.host.foreground")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(mooring.host, "foreground", module, raising=False)
+    return module
+
+
+@pytest.fixture
+def asked(stand_in: ModuleType) -> list[ForegroundOptions]:
+    """What the host was asked to do."""
+    seen: list[ForegroundOptions] = []
+
+    def main(options: ForegroundOptions) -> int:
+        seen.append(options)
+        return 3
+
+    vars(stand_in)["main"] = main
+    return seen
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("MOORING_DEBUG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr(sys, "stderr", sys.__stderr__)  # capfd sees it; its own has no descriptor
+
+
+def mooring_(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+def planned(asked: list[ForegroundOptions], *options: str) -> ForegroundOptions:
+    assert mooring_("run", "--foreground", "time", *options, "--", "uvx", "mcp-server-time") == 3
+    return asked.pop()
+
+
+def test_defaults_are_those_of_the_host(asked: list[ForegroundOptions]) -> None:
+    options = planned(asked)
+    assert (options.server.name, options.server.argv) == ("time", ("uvx", "mcp-server-time"))
+    assert set(options.server.env) <= {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+    expected = ForegroundOptions(
+        server=ServerOptions(name="time", argv=("uvx", "mcp-server-time"), env=options.server.env)
+    )
+    assert options == expected
+
+
+def test_every_option_arrives(
+    asked: list[ForegroundOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OURS", "passed")
+    monkeypatch.setenv("PATH", "/bin")
+    for name in ("HOME", "LOGNAME", "SHELL", "TERM", "USER"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("token", "cert", "key"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "env").write_text("A=file\nB=file\n")
+    options = planned(
+        asked,
+        *("--host", "0.0.0.0", "--port", "0", "--allow-remote", "--token-file", f"{tmp_path}/token"),
+        *("--tls-cert", f"{tmp_path}/cert", "--tls-key", f"{tmp_path}/key"),
+        *("--allow-host", "a.example", "--allow-host", "b.example", "--allow-origin", "https://c.example"),
+        *("--env", "A=first", "--env", "A=last=1", "--env-file", f"{tmp_path}/env", "--pass-env", "OURS"),
+        *("--cwd", str(tmp_path), "--max-sessions", "5", "--idle-timeout", "none", "--spare", "0"),
+        *("--call-timeout", "90s", "--max-message-bytes", "1MB", "--retry", "--no-restart"),
+        *("--drain-delay", "250ms", "--drain-timeout", "none", "--eof-grace", "0", "--stop-grace", "1m"),
+    )
+    assert options == ForegroundOptions(
+        server=ServerOptions(
+            name="time",
+            argv=("uvx", "mcp-server-time"),
+            env={"PATH": "/bin", "OURS": "passed", "B": "file", "A": "last=1"},
+            cwd=tmp_path,
+            max_sessions=5,
+            max_message_bytes=1_000_000,
+            spare=0,
+            idle_timeout_s=None,
+            call_timeout_s=90,
+            eof_grace_s=0,
+            stop_grace_s=60,
+            retry=True,
+            restart=False,
+        ),
+        listen=ListenOptions(
+            host="0.0.0.0",
+            port=0,
+            tls_cert=tmp_path / "cert",
+            tls_key=tmp_path / "key",
+            allow_hosts=("a.example", "b.example"),
+            allow_origins=("https://c.example",),
+            allow_remote=True,
+            token_file=tmp_path / "token",
+        ),
+        drain_delay_s=0.25,
+        drain_timeout_s=None,
+    )
+
+
+def test_every_field_of_the_options_can_be_given() -> None:
+    names = {parameter.name for parameter in cli.commands["run"].params}
+    spelled = {"allow_hosts": "allow_host", "allow_origins": "allow_origin", "restart": "no_restart"}
+    for options in (ServerOptions, ListenOptions, ForegroundOptions):
+        for field in fields(options):
+            name = field.name.removesuffix("_s")
+            assert spelled.get(name, name) in names | {"argv", "server", "listen"}, field.name
+
+
+def test_inherit_env_and_unix(asked: list[ForegroundOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOMETHING", "of ours")
+    options = planned(asked, "--inherit-env", "--unix", "/run/m.sock")
+    assert options.server.env["SOMETHING"] == "of ours"
+    assert options.listen.unix == Path("/run/m.sock")
+
+
+def test_kubernetes_has_its_own_defaults(
+    asked: list[ForegroundOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    options = planned(asked)
+    assert (options.drain_delay_s, options.drain_timeout_s) == (5, 20)
+    options = planned(asked, "--drain-delay", "1s", "--drain-timeout", "none")
+    assert (options.drain_delay_s, options.drain_timeout_s) == (1, None)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LOCALHOST"])
+def test_loopback_needs_no_permission(asked: list[ForegroundOptions], host: str) -> None:
+    assert planned(asked, "--host", host).listen.host == host
+
+
+def test_no_auth(asked: list[ForegroundOptions]) -> None:
+    assert planned(asked, "--host", "::", "--allow-remote", "--no-auth").listen.no_auth
+
+
+def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> None:
+    assert mooring_("run", "--foreground", "x", "--", "python", "--port", "1", "--", "-h", "") == 3
+    assert asked.pop().server.argv == ("python", "--port", "1", "--", "-h", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("run time -- uvx x", "daemon"),
+        ("run time -- uvx x", "hint: add --foreground"),
+        ("run --foreground", "'NAME'"),
+        ("run --foreground -- uvx x", "'NAME'"),
+        ("run --foreground time", "no command"),
+        ("run --foreground time --", "no command"),
+        ("run --foreground time uvx x", "'--' belongs before"),
+        ("run --foreground time uvx --option", "'--' belongs before"),
+        ("run --foreground Time -- x", "'Time' cannot be a name"),
+        ("run --foreground mcp -- x", "choose another"),
+        ("run --foreground time --nonsense -- x", "--nonsense"),
+        ("run --foreground time --port 70000 -- x", "--port"),
+        ("run --foreground time --max-sessions 0 -- x", "--max-sessions"),
+        ("run --foreground time --spare -1 -- x", "--spare"),
+        ("run --foreground time --eof-grace none -- x", "--eof-grace"),
+        ("run --foreground time --max-message-bytes 1X -- x", "64MiB"),
+        ("run --foreground time --env A -- x", "NAME=VALUE"),
+        ("run --foreground time --env-file /nope -- x", "/nope"),
+        ("run --foreground time --pass-env MOORING_TEST_NOT_SET -- x", "MOORING_TEST_NOT_SET"),
+        ("run --foreground time --cwd /nope -- x", "/nope"),
+        ("run --foreground time --token-file /nope -- x", "/nope"),
+        ("run --foreground time --tls-cert /dev/null -- x", "belong together"),
+        ("run --foreground time --unix /s --port 1 -- x", "--unix"),
+        ("run --foreground time --no-auth --token-file /dev/null -- x", "--no-auth"),
+        ("run --foreground time --host 0.0.0.0 -- x", "--allow-remote"),
+        ("run --foreground time --host example.com -- x", "--allow-remote"),
+        ("run --foreground time --host :: --allow-remote -- x", "--token-file"),
+        ("run --foreground time --log-format xml -- x", "--log-format"),
+        ("nonsense", "nonsense"),
+        ("--nonsense", "--nonsense"),
+        ("completion tcsh", "tcsh"),
+    ],
+)
+def test_wrong_usage_is_status_2_and_told_on_stderr(
+    asked: list[ForegroundOptions], capfd: pytest.CaptureFixture[str], arguments: str, words: str
+) -> None:
+    assert mooring_(*arguments.split(" ")) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "\nhint: " in err
+    assert words in err
+    assert "Traceback" not in err
+    assert not asked
+
+
+def test_an_empty_command(capfd: pytest.CaptureFixture[str]) -> None:
+    assert mooring_("run", "--foreground", "time", "--", "") == 2
+    assert "the command to run is empty" in capfd.readouterr().err
+
+
+def failing(error: Exception) -> Callable[[ForegroundOptions], int]:
+    def fail(_options: ForegroundOptions) -> int:
+        logging.getLogger("mooring.test").info("about to fail")
+        raise error
+
+    return fail
+
+
+RUN = ("run", "--foreground", "time", "--", "x")
+
+
+def test_an_error_of_the_host(stand_in: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+    taken = ListenFailed("port 4670 is taken", code="port_taken", hint="use --port 0")
+    vars(stand_in)["main"] = failing(taken)
+    assert mooring_(*RUN) == 1
+    err = capfd.readouterr().err
+    assert err.splitlines()[1:] == ["error: port 4670 is taken", "hint: use --port 0"]
+    assert err.splitlines()[0].endswith("about to fail")
+
+
+def test_an_error_of_the_host_in_json(stand_in: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+    vars(stand_in)["main"] = failing(ListenFailed("port taken", code="port_taken", hint="use another"))
+    assert mooring_(*RUN[:3], "--log-format", "json", *RUN[3:]) == 1
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [line["message"] for line in lines] == ["about to fail", "port taken"]
+    assert (lines[1]["event"], lines[1]["code"], lines[1]["hint"]) == ("failed", "port_taken", "use another")
+
+
+def test_a_bug_in_json(stand_in: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+    vars(stand_in)["main"] = failing(ZeroDivisionError("oh"))
+    assert mooring_(*RUN[:3], "--log-format", "json", *RUN[3:]) == 1
+    told = json.loads(capfd.readouterr().err.splitlines()[-1])
+    assert (told["level"], told["code"], told["message"]) == ("critical", "bug", "oh")
+    assert told["exception"].startswith("Traceback")
+
+
+def test_a_bug_is_told_in_one_line(
+    stand_in: ModuleType, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vars(stand_in)["main"] = failing(ZeroDivisionError("oh\x1b"))
+    assert mooring_(*RUN) == 1
+    err = capfd.readouterr().err
+    assert "error: ZeroDivisionError: oh\\x1b\nhint: " in err
+    assert "Traceback" not in err
+    monkeypatch.setenv("MOORING_DEBUG", "1")
+    assert mooring_(*RUN) == 1
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_an_interrupted_command(stand_in: ModuleType) -> None:
+    def interrupted(_options: ForegroundOptions) -> int:
+        raise KeyboardInterrupt
+
+    vars(stand_in)["main"] = interrupted
+    assert mooring_(*RUN) == 130
+
+
+def test_help_shows_every_option_with_its_default_and_examples() -> None:
+    done = CliRunner().invoke(cli, ["run", "--help"], prog_name="mooring", terminal_width=100)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Usage: mooring run --foreground NAME [OPTIONS] -- COMMAND [ARGS]...\n")
+    for parameter in cli.commands["run"].params:
+        for name in parameter.opts:
+            assert name.lower() in done.stdout.lower()
+    for default in (
+        "4670",
+        "127.0.0.1",
+        "30m",
+        "64MiB",
+        "0s; 5s in Kubernetes",
+        "25s; 20s in Kubernetes",
+        "2s",
+    ):
+        assert f"default: {default}" in " ".join(done.stdout.split()).replace("default: (", "default: ")
+    for title in ("Where it listens:", "Who may use it:", "Stopping:", "Examples:"):
+        assert f"{title}\n" in done.stdout
+    assert "  mooring run --foreground time --port 4671 -- uvx mcp-server-time\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--help"], 0, "completion"),
+        (["-h"], 0, "MOORING_DEBUG"),
+        (["run", "-h"], 0, "--foreground"),
+        (["completion", "--help"], 0, ".bashrc"),
+        (["--version"], 0, f"mooring {__version__}\n"),
+        (["run", "--version"], 2, ""),
+        ([], 2, ""),
+    ],
+)
+def test_help_and_version(arguments: list[str], status: int, words: str) -> None:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == status
+    assert words in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"), [("bash", "complete -o nosort"), ("zsh", "#compdef"), ("fish", "complete ")]
+)
+def test_completion_scripts(shell: str, words: str) -> None:
+    done = CliRunner().invoke(cli, ["completion", shell])
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    assert words in done.stdout
+    assert "_MOORING_COMPLETE" in done.stdout

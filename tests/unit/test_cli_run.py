@@ -16,6 +16,9 @@ from mooring import __version__
 from mooring.cli.main import cli, main
 from mooring.errors import ListenFailed
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
+from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes.stopping import StopPatience
+from mooring.supervise.restart import RestartPolicy
 
 
 @pytest.fixture
@@ -95,15 +98,16 @@ def test_every_option_arrives(
             argv=("uvx", "mcp-server-time"),
             env={"PATH": "/bin", "OURS": "passed", "B": "file", "A": "last=1"},
             cwd=tmp_path,
-            max_sessions=5,
-            max_message_bytes=1_000_000,
             spare=0,
-            idle_timeout_s=None,
-            call_timeout_s=90,
-            eof_grace_s=0,
-            stop_grace_s=60,
-            retry=True,
-            restart=False,
+            sessions=SessionPolicy(
+                max_sessions=5,
+                max_message_bytes=1_000_000,
+                idle_timeout_s=None,
+                call_timeout_s=90,
+                retry=True,
+            ),
+            restarts=RestartPolicy(restart=False),
+            patience=StopPatience(eof_grace_s=0, stop_grace_s=60),
         ),
         listen=ListenOptions(
             host="0.0.0.0",
@@ -122,11 +126,12 @@ def test_every_option_arrives(
 
 def test_every_field_of_the_options_can_be_given() -> None:
     names = {parameter.name for parameter in cli.commands["run"].params}
-    spelled = {"allow_hosts": "allow_host", "allow_origins": "allow_origin", "restart": "no_restart"}
-    for options in (ServerOptions, ListenOptions, ForegroundOptions):
+    spelled = {"allow_hosts": "allow_host", "allow_origins": "allow_origin"}
+    made_of_several = {"argv", "server", "listen", "sessions", "restarts", "patience"}
+    for options in (ServerOptions, ListenOptions, ForegroundOptions, StopPatience):
         for field in fields(options):
             name = field.name.removesuffix("_s")
-            assert spelled.get(name, name) in names | {"argv", "server", "listen"}, field.name
+            assert spelled.get(name, name) in names | made_of_several, field.name
 
 
 def test_inherit_env_and_unix(asked: list[ForegroundOptions], monkeypatch: pytest.MonkeyPatch) -> None:

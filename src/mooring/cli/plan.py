@@ -11,7 +11,10 @@ from typing import Any
 
 from mooring.errors import UserError
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
+from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.environment import build_environment, read_env_file
+from mooring.runtimes.stopping import StopPatience
+from mooring.supervise.restart import RestartPolicy
 
 __all__ = ["plan_foreground"]
 
@@ -55,15 +58,16 @@ def _plan_server(
             env=dict(given["env"]),
         ),
         cwd=Path(given["cwd"]).absolute() if given["cwd"] else None,
-        max_sessions=given["max_sessions"],
-        max_message_bytes=given["max_message_bytes"],
         spare=given["spare"],
-        idle_timeout_s=given["idle_timeout"],
-        call_timeout_s=given["call_timeout"],
-        eof_grace_s=given["eof_grace"],
-        stop_grace_s=given["stop_grace"],
-        retry=given["retry"],
-        restart=not given["no_restart"],
+        sessions=SessionPolicy(
+            max_sessions=given["max_sessions"],
+            max_message_bytes=given["max_message_bytes"],
+            idle_timeout_s=given["idle_timeout"],
+            call_timeout_s=given["call_timeout"],
+            retry=given["retry"],
+        ),
+        restarts=RestartPolicy(restart=not given["no_restart"]),
+        patience=StopPatience(given["eof_grace"], given["stop_grace"]),
     )
 
 

@@ -50,7 +50,7 @@ def read_tokens(path: Path) -> dict[str, str]:
             raise UserError(
                 f"{path}, line {number}: not a token",
                 code="token_file_invalid",
-                hint=f"a line is TOKEN or NAME TOKEN; names differ; a token has at least {MIN_TOKEN} characters",
+                hint=f"a line is TOKEN or NAME TOKEN; names differ; {MIN_TOKEN} characters or more",
             )
         tokens[name] = token
     if not tokens:

@@ -60,14 +60,16 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     router = Router()
     guard = make_guard(options.listen)
     listener = Listener(
-        guarded(router, guard), limits=Limits(max_body_bytes=options.server.max_message_bytes), clock=clock
+        guarded(router, guard),
+        limits=Limits(max_body_bytes=options.server.sessions.max_message_bytes),
+        clock=clock,
     )
     _route(router, workload, Pages(workload, listener, stop))
     workload.check()
     policy = DrainPolicy(
         delay_s=options.drain_delay_s,
         timeout_s=options.drain_timeout_s,
-        children_s=options.server.eof_grace_s + options.server.stop_grace_s,
+        children_s=options.server.patience.eof_grace_s + options.server.patience.stop_grace_s,
     )
     try:
         urls = await _listen(listener, options.listen)

@@ -46,7 +46,10 @@ class SessionPolicy:
     """GET streams open at once on one session; the oldest is ended."""
     unsent_bytes: int = MIB
     """What may wait for a client that reads slowly before its server's output is left in the pipe."""
-    waiting_bytes: int = 64 * MIB
-    """What may wait for a server that does not read; one message more than this always may."""
     backlog_messages: int = 256
     """Messages of the server for which no stream is open."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What may wait for a server that does not read."""
+        return self.max_message_bytes

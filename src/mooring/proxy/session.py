@@ -337,10 +337,7 @@ class Session:
                 raise RemoteProtocolError("the server refused to initialize", code="initialize_failed")
             handshake = read_handshake(response.result)
         except RemoteProtocolError as error:
-            if isinstance(call.reply, Reply):
-                call.reply.headers = []  # no session, no session id
-            call.reply.answer(line, now)
-            self.close(error.message)
+            self._refused(call, line, now, error.message)
             return
         self.memory.opened(Replay(call.line, call.id), handshake)
         self.streams.priming = rules_for(handshake.protocol_version).priming
@@ -363,6 +360,17 @@ class Session:
                 "transport": self.transport,
             },
         )
+
+    def _refused(self, call: Call, line: bytes, now: float, reason: str) -> None:
+        """The server does not want this client. One that has its stream already may try again."""
+        if isinstance(call.reply, Reply):
+            call.reply.headers = []  # no session, no session id
+        call.reply.answer(line, now)
+        if self.streams.in_use:
+            self.state = SessionState.ASLEEP
+            self._drop_channel(reason)
+        else:
+            self.close(reason)
 
     def _on_question(self, request: Envelope, line: bytes) -> None:
         """The server wants something of the client."""

@@ -83,7 +83,7 @@ class EventStream:
         exchange.on_writable = self._pump
         exchange.start(200, SSE_HEADERS + headers)
         self._written_at = now
-        self.sent = after
+        self.sent = max(after, self.log.oldest - 1)  # what was forgotten cannot be sent
         self.unsent_bytes = sum(map(len, self.log.after(after)))
         if self.priming and after == 0:
             exchange.write(sse.encode_position(self.log.id_of(0), retry_ms=self._retry_ms, with_data=True))

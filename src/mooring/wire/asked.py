@@ -4,6 +4,8 @@ A client answers by id, and servers number their requests 0, 1, 2, …: after a 
 server asks under ids the old one used. An answer to the dead server's question must never
 reach the new one, so an id that may still be answered is not used again towards the client:
 the new request goes out under another id, and its answer comes back under the server's own.
+How many such ids are remembered is bounded; once one had to be forgotten, every request gets an
+id of ours, which are never used twice.
 """
 
 from mooring.wire import jsonrpc
@@ -15,14 +17,15 @@ __all__ = ["Asked"]
 class Asked:
     """The open questions of one session's server."""
 
-    __slots__ = ("_abandoned", "_count", "_limit", "_open", "_prefix")
+    __slots__ = ("_abandoned", "_count", "_forgot", "_limit", "_open", "_prefix")
 
     def __init__(self, prefix: str, limit: int) -> None:
         self._prefix = prefix
         self._limit = limit
         self._count = 0
         self._open: dict[Id, Id] = {}  # the id the client knows → the id the server used
-        self._abandoned: dict[Id, None] = {}  # ids of dead servers that the client may still answer
+        self._abandoned: dict[Id, None] = {}  # ids nobody waits for, that the client may still answer
+        self._forgot = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -35,7 +38,7 @@ class Asked:
     def ask(self, request: Envelope, line: bytes) -> bytes:
         """Record a question; returns the line for the client."""
         own = request.request_id
-        if own not in self._open and own not in self._abandoned:
+        if not self._forgot and own not in self._open and own not in self._abandoned:
             self._open[own] = own
             return line
         self._count += 1
@@ -55,7 +58,7 @@ class Asked:
     def withdraw(self, own: Id) -> Id | None:
         """The server no longer wants to know: the id the client knows, if the question is open."""
         for shown, id in self._open.items():
-            if id == own and type(id) is type(own):
+            if id == own:
                 self._open.pop(shown)
                 self._abandon(shown)
                 return shown
@@ -73,3 +76,4 @@ class Asked:
         self._abandoned[shown] = None
         if len(self._abandoned) > self._limit:
             del self._abandoned[next(iter(self._abandoned))]
+            self._forgot = True

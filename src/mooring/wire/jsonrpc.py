@@ -5,8 +5,8 @@
   bytes that arrived, so 64-bit integers, key order and odd Unicode survive.
 - `one_line` makes a parsed message fit for a line-framed pipe: in well-formed JSON a line
   break can only be white space, so nothing a client sends can become a second line.
-- Ids are compared as values with their type: `1` and `"1"` are two ids, `"a"` and `"\\u0061"`
-  are one.
+- Ids are compared as values: `1` and `"1"` are two ids; `"a"` and `"\\u0061"` are one, and so are
+  `1` and `1.0`, which JSON does not tell apart.
 """
 
 import re
@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from mooring.errors import MooringError, RemoteProtocolError, ServerFailed, Unavailable, UserError
 from mooring.wire.lines import LongLine
+from mooring.wire.surrogates import MALFORMED, readable_copy
 
 __all__ = [
     "INTERNAL_ERROR",
@@ -86,16 +87,12 @@ _decode = msgspec.json.Decoder(Envelope).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 _encode = msgspec.json.encode
 
-# A lone surrogate, written as an escape, is legal JSON that msgspec refuses. Such a message is read
-# from a copy of equal length in which the escape is harmless; the original is what is forwarded.
-_SURROGATE = re.compile(rb"(?<!\\)((?:\\\\)*)\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-
 
 def parse(data: bytes) -> Envelope:
     """The envelope of one message. Raises RemoteProtocolError (`parse_error`, `invalid_request`)."""
     try:
         envelope = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except MALFORMED as error:
         envelope = _parse_again(data, error)
     if not data.isascii():
         _check_utf8(data)
@@ -112,13 +109,22 @@ def parse(data: bytes) -> Envelope:
 def _parse_again(data: bytes, error: Exception) -> Envelope:
     if isinstance(error, msgspec.ValidationError):
         raise _invalid(f"not a JSON-RPC message: {error}") from None
-    harmless = _SURROGATE.sub(rb"\1\\u0041", data)
+    copy = readable_copy(data)
+    if copy is None:
+        raise RemoteProtocolError(f"not JSON: {error}", code="parse_error") from None
     try:
-        return _decode(harmless)
+        envelope = _decode(copy.data)
     except msgspec.ValidationError as second:
         raise _invalid(f"not a JSON-RPC message: {second}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RemoteProtocolError(f"not JSON: {error}", code="parse_error") from None
+    except MALFORMED as second:
+        raise RemoteProtocolError(f"not JSON: {second}", code="parse_error") from None
+    # An id that cannot be said again cannot be answered.
+    if any(isinstance(text, str) and copy.stands_in(text) for text in (envelope.id, envelope.method)):
+        raise _invalid("an id or a method must be Unicode text, without lone surrogates")
+    envelope.params = Raw(copy.restore(bytes(envelope.params)))
+    envelope.result = Raw(copy.restore(bytes(envelope.result)))
+    envelope.error = Raw(copy.restore(bytes(envelope.error)))
+    return envelope
 
 
 def _check_utf8(data: bytes) -> None:
@@ -137,12 +143,22 @@ def _invalid(message: str) -> RemoteProtocolError:
 def parse_batch(data: bytes) -> list[tuple[Envelope, bytes]]:
     """The messages of a batch, each with its own bytes."""
     try:
-        items = _decode_items(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"not a batch: {error}", code="parse_error") from None
+        items = [bytes(item) for item in _decode_items(data)]
+    except MALFORMED as error:
+        items = _items_again(data, error)
     if not items:
         raise _invalid("an empty batch")
-    return [(parse(item), item) for item in map(bytes, items)]
+    return [(parse(item), item) for item in items]
+
+
+def _items_again(data: bytes, error: Exception) -> list[bytes]:
+    copy = readable_copy(data)
+    try:
+        if copy is not None:
+            return [copy.restore(bytes(item)) for item in _decode_items(copy.data)]
+    except MALFORMED as second:
+        error = second
+    raise RemoteProtocolError(f"not a batch: {error}", code="parse_error") from None
 
 
 _SPACES = bytes.maketrans(b"\r\n", b"  ")
@@ -163,19 +179,19 @@ def encode_id(value: Id | None) -> bytes:
 
 
 def with_id(envelope: Envelope, new: Id) -> bytes:
-    """The same request or response under another id; its payload untouched."""
+    """The same request or response under another id, as one line; its payload otherwise untouched."""
     head = b'{"jsonrpc":"2.0","id":' + encode_id(new)
     if envelope.method is not None:
-        params = b',"params":' + bytes(envelope.params) if envelope.params else b""
+        params = b',"params":' + one_line(bytes(envelope.params)) if envelope.params else b""
         return b"".join((head, b',"method":', _encode(envelope.method), params, b"}"))
     if envelope.error:
-        return b"".join((head, b',"error":', bytes(envelope.error), b"}"))
-    return b"".join((head, b',"result":', bytes(envelope.result), b"}"))
+        return b"".join((head, b',"error":', one_line(bytes(envelope.error)), b"}"))
+    return b"".join((head, b',"result":', one_line(bytes(envelope.result)), b"}"))
 
 
 def request(id: Id, method: str, params: bytes | Raw = b"") -> bytes:
-    """A request of our own; `params` is JSON."""
-    tail = b',"params":' + bytes(params) + b"}" if params else b"}"
+    """A request of our own, as one line; `params` is JSON."""
+    tail = b',"params":' + one_line(bytes(params)) + b"}" if params else b"}"
     return b"".join((b'{"jsonrpc":"2.0","id":', encode_id(id), b',"method":', _encode(method), tail))
 
 
@@ -213,15 +229,23 @@ def error_code(error: MooringError) -> int:
     return next((_ERROR_CODES[cls] for cls in type(error).__mro__ if cls in _ERROR_CODES), INTERNAL_ERROR)
 
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
-_LAST_ID = re.compile(rb',\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*}\s*$')
+# A string that is cut is one token too: what it holds is no structure.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+# Members with simple values, up to the brace that ends the message: they are at its top.
+_LAST_MEMBERS = re.compile(
+    rb',((?:\s*"[^"\\]*+"\s*:\s*(?:"(?:[^"\\]|\\.)*+"|[^\s{}\[\]:,"]++)\s*,)*+'
+    rb'\s*"[^"\\]*+"\s*:\s*(?:"(?:[^"\\]|\\.)*+"|[^\s{}\[\]:,"]++)\s*}\s*)\Z',
+    re.DOTALL,
+)
 
 
 def identify(line: LongLine) -> tuple[str | None, Id | None]:
     """(method, id) of a message of which only both ends are left; None for what cannot be seen."""
     method, id = _members_at_top(line.head)
-    if id is None and (match := _LAST_ID.search(line.tail)):
-        id = _scalar(match[1])
+    if (method is None or id is None) and (match := _LAST_MEMBERS.search(line.tail)):
+        last_method, last_id = _members_at_top(b"{" + match[1])
+        method = last_method if method is None else method
+        id = last_id if id is None else id
     return method, id
 
 

@@ -55,13 +55,11 @@ class LineDecoder:
         while (end := data.find(b"\n", start)) >= 0:
             if self._pending:
                 self._keep(data[start:end])
-                line = self._finish()
-            elif end - start > self._limit:
-                line = LongLine.of(data[start:end])
+                line = self._finish(b"\r")
             else:
-                line = data[start:end]
-            if type(line) is bytes and line.endswith(b"\r"):
-                line = line[:-1]
+                line = data[start:end].removesuffix(b"\r")
+                if len(line) > self._limit:
+                    line = LongLine.of(line)
             if line:
                 lines.append(line)
             start = end + 1
@@ -71,26 +69,30 @@ class LineDecoder:
 
     def close(self) -> bytes | LongLine | None:
         """The end of the stream: a last line without its line end, if there is one."""
-        return self._finish() if self._pending else None
+        return self._finish(b"") if self._pending else None
 
     def _keep(self, piece: bytes) -> None:
         self._pending += len(piece)
+        # One byte more than wanted: it may turn out to be the CR of the line end.
         if self._overflow:
-            self._tail = (self._tail + piece)[-TAIL_BYTES:]
+            self._head += piece[: HEAD_BYTES - len(self._head)]
+            self._tail = (self._tail + piece)[-TAIL_BYTES - 1 :]
             return
         self._parts.append(piece)
-        if self._pending > self._limit:
+        if self._pending > self._limit + 1:
             whole = b"".join(self._parts)
             self._parts.clear()
             self._overflow = True
-            self._head, self._tail = whole[:HEAD_BYTES], whole[-TAIL_BYTES:]
+            self._head, self._tail = whole[:HEAD_BYTES], whole[-TAIL_BYTES - 1 :]
 
-    def _finish(self) -> bytes | LongLine:
+    def _finish(self, line_end: bytes) -> bytes | LongLine:
         length, self._pending = self._pending, 0
         if self._overflow:
-            line = LongLine(self._head, self._tail, length)
+            tail = self._tail.removesuffix(line_end)
+            length -= len(self._tail) - len(tail)
+            long = LongLine(self._head[:length], tail[-TAIL_BYTES:], length)
             self._overflow, self._head, self._tail = False, b"", b""
-            return line
-        whole = b"".join(self._parts)
+            return long
+        whole = b"".join(self._parts).removesuffix(line_end)
         self._parts.clear()
-        return whole
+        return LongLine.of(whole) if len(whole) > self._limit else whole

@@ -14,6 +14,7 @@ from msgspec import Raw
 from mooring.errors import RemoteProtocolError
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
+from mooring.wire.surrogates import tolerant
 
 __all__ = ["MAX_SUBSCRIPTIONS", "Handshake", "Memory", "Replay", "read_handshake"]
 
@@ -81,23 +82,23 @@ class _Params(msgspec.Struct):
     uri: str = ""
 
 
-_read_handshake = msgspec.json.Decoder(Handshake).decode
-_read_tools = msgspec.json.Decoder(_Tools).decode
-_read_params = msgspec.json.Decoder(_Params).decode
+_read_handshake = tolerant(msgspec.json.Decoder(Handshake).decode)
+_read_tools = tolerant(msgspec.json.Decoder(_Tools).decode)
+_read_params = tolerant(msgspec.json.Decoder(_Params).decode)
 
 
 def read_handshake(result: bytes | Raw) -> Handshake:
     """An InitializeResult. Raises RemoteProtocolError if it is none."""
     try:
         return _read_handshake(result)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise RemoteProtocolError(f"not an InitializeResult: {error}", code="bad_initialize_result") from None
 
 
 def _params(params: bytes | Raw) -> _Params:
     try:
         return _read_params(params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return _Params()
 
 
@@ -155,7 +156,7 @@ class Memory:
     def _note_tools(self, result: Raw) -> None:
         try:
             tools = _read_tools(result).tools
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             return
         for tool in tools:
             hints = tool.annotations

@@ -4,6 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from mooring.wire.jsonrpc import Id
+from mooring.wire.surrogates import tolerant
 
 __all__ = ["cancelled_id", "client_name", "progress_of_call", "progress_of_note"]
 
@@ -30,18 +31,16 @@ class _Initialize(msgspec.Struct, rename="camel"):
     client_info: _Client = msgspec.field(default_factory=_Client)
 
 
-_read_call = msgspec.json.Decoder(_Call).decode
-_read_note = msgspec.json.Decoder(_Note).decode
-_read_initialize = msgspec.json.Decoder(_Initialize).decode
-
-_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
+_read_call = tolerant(msgspec.json.Decoder(_Call).decode)
+_read_note = tolerant(msgspec.json.Decoder(_Note).decode)
+_read_initialize = tolerant(msgspec.json.Decoder(_Initialize).decode)
 
 
 def progress_of_call(params: bytes | Raw) -> Id | None:
     """The token under which a call wants to hear of its progress."""
     try:
         meta = _read_call(params).meta
-    except _MALFORMED:
+    except msgspec.DecodeError:
         return None
     return meta.progress_token if meta is not None else None
 
@@ -50,7 +49,7 @@ def progress_of_note(params: bytes | Raw) -> Id | None:
     """The token of a progress notification."""
     try:
         return _read_note(params).progress_token
-    except _MALFORMED:
+    except msgspec.DecodeError:
         return None
 
 
@@ -58,7 +57,7 @@ def cancelled_id(params: bytes | Raw) -> Id | None:
     """The request that a cancellation is about."""
     try:
         return _read_note(params).request_id
-    except _MALFORMED:
+    except msgspec.DecodeError:
         return None
 
 
@@ -66,6 +65,6 @@ def client_name(params: bytes | Raw) -> str:
     """Name and version of the client, as it introduced itself; control characters removed."""
     try:
         client = _read_initialize(params).client_info
-    except _MALFORMED:
+    except msgspec.DecodeError:
         return ""
     return "".join(c for c in f"{client.name} {client.version}".strip() if c.isprintable())[:80]

@@ -13,6 +13,8 @@ from mooring.errors import LocalProtocolError, RemoteProtocolError
 __all__ = ["KEEP_ALIVE", "Event", "EventDecoder", "encode_event", "encode_position"]
 
 KEEP_ALIVE = b": keep-alive\n\n"
+MAX_RETRY_DIGITS = 15
+"""Longer is no span of time."""
 
 
 def encode_event(data: bytes, *, event: bytes = b"message", id: bytes = b"") -> bytes:
@@ -46,7 +48,8 @@ class EventDecoder:
     """Feed it bytes as they come; it returns the events that are now complete.
 
     Events with nothing but an id or a retry are returned too, with empty data: whoever resumes
-    streams needs them.
+    streams needs them. An event over the limit (the lines of its data, their names included, or
+    any one line) raises RemoteProtocolError; what follows on that stream cannot be read.
     """
 
     def __init__(self, limit_bytes: int = 64 * 1024 * 1024) -> None:
@@ -69,7 +72,9 @@ class EventDecoder:
             data = data.removeprefix(b"\n")
             self._after_cr = False
         start = 0
-        while (end := _line_end(data, start)) >= 0:
+        lf, cr = data.find(b"\n"), data.find(b"\r")
+        while lf >= 0 or cr >= 0:
+            end = max(lf, cr) if lf < 0 or cr < 0 else min(lf, cr)
             self._parts.append(data[start:end])
             line = b"".join(self._parts)
             self._parts.clear()
@@ -80,6 +85,11 @@ class EventDecoder:
                     self._after_cr = True
                 elif data[start] == 0x0A:
                     start += 1
+            # Each is looked for only from where it was found last: linear, whatever ends the lines.
+            if 0 <= lf < start:
+                lf = data.find(b"\n", start)
+            if 0 <= cr < start:
+                cr = data.find(b"\r", start)
             if event := self._line(line):
                 events.append(event)
         if start < len(data):
@@ -88,11 +98,12 @@ class EventDecoder:
             self._check(self._pending)
         return events
 
-    def _check(self, size: int) -> None:
-        if size > self._limit:
+    def _check(self, line_bytes: int) -> None:
+        if self._data_bytes + line_bytes > self._limit:
             raise RemoteProtocolError(f"an event over {self._limit} bytes", code="event_too_long")
 
     def _line(self, line: bytes) -> Event | None:
+        self._check(len(line))
         text = line.decode("utf-8", "replace")
         if self._first:
             self._first = False
@@ -104,13 +115,12 @@ class EventDecoder:
         if name == "data":
             self._data.append(value)
             self._data_bytes += len(line)
-            self._check(self._data_bytes)
         elif name == "event":
             self._event = value
         elif name == "id" and "\0" not in value:
             self._id = value
             self._touched = True
-        elif name == "retry" and value.isascii() and value.isdigit():
+        elif name == "retry" and value.isascii() and value.isdigit() and len(value) <= MAX_RETRY_DIGITS:
             self._retry = int(value)
             self._touched = True
         return None
@@ -121,9 +131,3 @@ class EventDecoder:
         self._event, self._data, self._data_bytes = "", [], 0
         self._retry, self._touched = None, False
         return event if wanted else None
-
-
-def _line_end(data: bytes, start: int) -> int:
-    lf = data.find(b"\n", start)
-    cr = data.find(b"\r", start, lf if lf >= 0 else len(data))
-    return cr if cr >= 0 else lf

@@ -17,16 +17,13 @@ from collections.abc import Callable, Coroutine
 from typing import NamedTuple
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
-from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
-from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.reasons import ReasonCode
-from mooring.supervise.restart import RestartPolicy
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
@@ -68,25 +65,17 @@ class Workload:
         self._spec = ProcessSpec(
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
-        self._policy = SessionPolicy(
-            max_sessions=definition.max_sessions,
-            max_message_bytes=definition.max_message_bytes,
-            waiting_bytes=definition.max_message_bytes,
-            call_timeout_s=definition.call_timeout_s,
-            idle_timeout_s=definition.idle_timeout_s,
-            retry=definition.retry,
-        )
-        self.proxy = Proxy(self, self._policy, clock)
+        self.proxy = Proxy(self, definition.sessions, clock)
         self._runtime = ProcessRuntime(
             on_stderr=self._on_stderr,
             on_gone=self._on_gone,
-            max_line_bytes=definition.max_message_bytes,
-            patience=StopPatience(definition.eof_grace_s, definition.stop_grace_s),
+            max_line_bytes=definition.sessions.max_message_bytes,
+            patience=definition.patience,
             clock=clock,
         )
         loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(
-            RestartPolicy(restart=definition.restart),
+            definition.restarts,
             clock=clock,
             call_later=loop.call_later,
             random=random.random,
@@ -313,7 +302,7 @@ class Workload:
             log.debug("%s: no instance to speak to: %s", self.name, error.message)
             return
         try:
-            self.handshake = await Probe().speak(channel, self._policy.handshake_timeout_s)
+            self.handshake = await Probe().speak(channel, self.definition.sessions.handshake_timeout_s)
         except ServerFailed as error:
             if error.code != "server_exited":
                 self.supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)

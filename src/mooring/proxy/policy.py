@@ -42,8 +42,8 @@ class SessionPolicy:
     retained_streams: int = 32
     """Ended streams that can still be asked for, for each session."""
     retained_s: float = 300.0
-    max_streams: int = 16
-    """GET streams open at once on one session; the oldest is ended."""
+    max_streams: int = 1024
+    """GET streams open at once on one session; the oldest is ended. Connections have their own bound."""
     unsent_bytes: int = MIB
     """What may wait for a client that reads slowly before its server's output is left in the pipe."""
     backlog_messages: int = 256

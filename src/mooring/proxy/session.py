@@ -22,8 +22,11 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from mooring.errors import MooringError, RemoteProtocolError, ServerFailed
+from mooring.proxy import call_errors
+from mooring.proxy.call_errors import Failure, overdue
 from mooring.proxy.calls import Call, Reply, ReplyPort
 from mooring.proxy.delivery import Delivery
+from mooring.proxy.introduction import introduce
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.proxy.questions import Questions
@@ -32,7 +35,7 @@ from mooring.proxy.streams import EventStream, Streams
 from mooring.proxy.waiting import Waiting, WaitingLine
 from mooring.wire import jsonrpc
 from mooring.wire.asked import Asked
-from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Envelope, Id
+from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Handshake, Memory, Replay, read_handshake
 from mooring.wire.params import cancelled_id, progress_of_call, progress_of_note
@@ -169,20 +172,16 @@ class Session:
     def _refusal(self, id: Id, method: str | None) -> bytes | None:
         """Why a call cannot be taken; None if it can."""
         if self.state is SessionState.CLOSED:
-            data = {"reason": "session_ended", "retryable": False}
-            return jsonrpc.error_response(id, INTERNAL_ERROR, "the session has ended", data)
+            return call_errors.session_ended(id)
         if id in self.calls:
-            return jsonrpc.error_response(id, INVALID_REQUEST, "a call with this id is still running")
+            return call_errors.id_in_use(id)
         if len(self.calls) >= self._policy.max_calls:
-            text = f"{self._policy.max_calls} calls are running on this session, more are not taken"
-            data = {"reason": "too_many_calls", "retryable": True}
-            return jsonrpc.error_response(id, INTERNAL_ERROR, text, data)
-        opening = self.memory.handshake is not None or any(
+            return call_errors.too_many_calls(id, self._policy.max_calls)
+        begun = self.memory.handshake is not None or any(
             call.method == "initialize" for call in self.calls.values()
         )
-        if (method == "initialize") is opening:
-            text = "already initialized" if opening else "send initialize first"
-            return jsonrpc.error_response(id, INVALID_REQUEST, text)
+        if (method == "initialize") is begun:
+            return call_errors.out_of_order(id, begun=begun)
         return None
 
     def notify(self, note: Envelope, line: bytes, accepted: Callable[[], None]) -> None:
@@ -208,7 +207,7 @@ class Session:
         if call.sent:
             return True
         self._waiting.remove(call)
-        self._fail(call, "cancelled", "cancelled before it was sent to the server", retryable=True)
+        self._fail(call, Failure("cancelled", "cancelled before it was sent to the server", retryable=True))
         return False
 
     def respond(self, response: Envelope, line: bytes, accepted: Callable[[], None]) -> None:
@@ -236,7 +235,9 @@ class Session:
             self._waiting.append(item)
             self._wake()
         elif item.call is not None:
-            self._fail(item.call, "server_busy", "the server does not read its input", retryable=True)
+            self._fail(
+                item.call, Failure("server_busy", "the server does not read its input", retryable=True)
+            )
         elif item.accepted is not None:
             log.warning("session %s: the server does not read; a message to it was dropped", self.short_id)
             item.accepted()
@@ -282,29 +283,17 @@ class Session:
         method, id = jsonrpc.identify(LongLine.of(line))
         call = self.calls.get(id) if id is not None and method is None else None
         if call is not None and b'"jsonrpc"' in line:
-            text = f"the server's answer is malformed: {error.message}"
-            self._fail(call, "bad_answer", text, retryable=False)
+            self._fail(call, Failure("bad_answer", f"the server's answer is malformed: {error.message}"))
             return
-        log.info(
-            "not a message on the server's standard output: %s",
-            line[:200].decode("utf-8", "replace"),
-            extra={"event": "junk_on_stdout", "pid": self.pid, "session": self.short_id},
-        )
+        shown = line[:200].decode("utf-8", "replace")
+        self._tell("junk_on_stdout", f"skips a line of its server that is no message: {shown}")
 
     def on_long_line(self, line: LongLine) -> None:
         """A message over the limit: whom it concerns is told, everyone else is not disturbed."""
         method, id = jsonrpc.identify(line)
         limit = self._policy.max_message_bytes
         text = f"a message of {line.length} bytes is over the limit of {limit} (--max-message-bytes)"
-        log.warning(
-            text,
-            extra={
-                "event": "message_too_long",
-                "pid": self.pid,
-                "session": self.short_id,
-                "method": method,
-            },
-        )
+        self._tell("message_too_long", f"drops {text}", logging.WARNING, method=method)
         if method is not None:
             if id is not None and self._channel is not None:
                 self._channel.send(jsonrpc.error_response(id, INTERNAL_ERROR, text))
@@ -312,7 +301,7 @@ class Session:
         only = next(iter(self.calls.values())) if len(self.calls) == 1 else None
         call = self.calls.get(id) if id is not None else only
         if call is not None:
-            self._fail(call, "message_too_long", f"the server's answer was dropped: {text}", retryable=False)
+            self._fail(call, Failure("message_too_long", f"the server's answer was dropped: {text}"))
 
     def _on_answer(self, response: Envelope, line: bytes) -> None:
         if self._questions and self._questions.resolve(response):
@@ -345,20 +334,12 @@ class Session:
             self._backend.spoke(self._channel)
         self._stats.sessions_opened += 1
         call.reply.answer(line, now)
-        log.info(
-            "session %s opened by %s (%s, pid %s)",
-            self.short_id,
-            self.client or "a client",
-            handshake.protocol_version,
-            self.pid,
-            extra={
-                "event": "session_opened",
-                "session": self.short_id,
-                "pid": self.pid,
-                "client": self.client,
-                "revision": handshake.protocol_version,
-                "transport": self.transport,
-            },
+        self._tell(
+            "session_opened",
+            f"opened by {self.client or 'a client'} ({handshake.protocol_version}, pid {self.pid})",
+            client=self.client,
+            revision=handshake.protocol_version,
+            transport=self.transport,
         )
 
     def _refused(self, call: Call, line: bytes, now: float, reason: str) -> None:
@@ -440,7 +421,9 @@ class Session:
         self._paused = False
         channel.attach(self)
         try:
-            await self._introduce(channel)
+            await introduce(
+                channel, self.memory, self._questions, self._own_id, self._policy.handshake_timeout_s
+            )
         except ServerFailed as error:
             log.warning("session %s: pid %s %s", self.short_id, channel.pid, error.message)
             self._drop_channel(error.message, failed=True)
@@ -454,55 +437,12 @@ class Session:
         self.on_writable()
         return True
 
-    async def _introduce(self, channel: Channel) -> None:
-        """Tell a new instance what its predecessor knew, each step answered before the next."""
-        for n, step in enumerate(self.memory.replay(self._own_id)):
-            if step.id is None:
-                channel.send(step.line)
-                continue
-            timeout_s = self._policy.handshake_timeout_s
-            response = await self._questions.ask(channel, step.line, step.id, timeout_s)
-            if n == 0:
-                self._compare(response)
-            elif response.error:
-                log.warning("session %s: the new instance refused %s", self.short_id, step.id)
-
-    def _compare(self, response: Envelope) -> None:
-        """Is the new instance what the client was promised? Raises if it cannot take over."""
-        known = self.memory.handshake
-        if response.error or known is None:
-            text = bytes(response.error)[:200].decode("utf-8", "replace")
-            raise ServerFailed(f"refused to initialize again: {text}", code="initialize_failed")
-        try:
-            fresh = read_handshake(response.result)
-        except RemoteProtocolError as error:
-            raise ServerFailed(error.message, code="initialize_failed") from None
-        if fresh.protocol_version != known.protocol_version:
-            text = f"the server now speaks {fresh.protocol_version}, not {known.protocol_version}"
-            raise RemoteProtocolError(text, code="version_changed")
-        if fresh.capabilities != known.capabilities:
-            log.warning(
-                "session %s: the restarted server has other capabilities than the client was told",
-                self.short_id,
-                extra={"event": "capabilities_changed", "session": self.short_id},
-            )
-
     def _go_on(self, channel: Channel, handshake: Handshake) -> None:
         """The session continues; the client learns that the server's state is new."""
         self._backend.spoke(channel)
         self._stats.sessions_recovered += 1
-        log.info(
-            "session %s goes on with pid %s",
-            self.short_id,
-            channel.pid,
-            extra={"event": "session_recovered", "session": self.short_id, "pid": channel.pid},
-        )
-        news = [jsonrpc.notification(method) for method in handshake.changed_lists()]
-        if handshake.logs:
-            text = f"The server was restarted ({self._reset_by}); what it kept in memory is gone."
-            params = {"level": "warning", "logger": "mooring", "data": text}
-            news.append(jsonrpc.notification("notifications/message", params))
-        for line in news:
+        self._tell("session_recovered", f"goes on with pid {channel.pid}")
+        for line in handshake.news_of_restart(self._reset_by):
             self._delivery.announce(jsonrpc.parse(line), line, self._clock())
 
     def _give_up(self, error: MooringError) -> None:
@@ -518,7 +458,7 @@ class Session:
     def _dismiss_waiting(self, reason: str, message: str) -> None:
         for item in self._waiting.take_all():
             if item.call is not None:
-                self._fail(item.call, reason, message, retryable=True)
+                self._fail(item.call, Failure(reason, message, retryable=True))
             elif item.accepted is not None:
                 item.accepted()
 
@@ -548,7 +488,7 @@ class Session:
     def _fail_lost(self, call: Call, exit: ExitLike) -> None:
         retryable = self.memory.may_repeat(call.method, call.params)
         text = f"the server ended ({exit}) while it was handling {call.method}; it may have been executed"
-        self._fail(call, "server_exited", text, retryable=retryable, exit=exit)
+        self._fail(call, Failure("server_exited", text, retryable=retryable, exit=exit))
 
     def _may_retry(self, call: Call) -> bool:
         if not self._policy.retry or call.retried or call.method == "initialize":
@@ -590,27 +530,17 @@ class Session:
         if self.in_use:
             self.last_used = now
         elif idle_s is not None and self.state is SessionState.LIVE and now - self.last_used >= idle_s:
-            log.info(
-                "session %s is idle: pid %s is stopped, the session stays",
-                self.short_id,
-                self.pid,
-                extra={"event": "session_idle", "session": self.short_id, "pid": self.pid},
-            )
+            self._tell("session_idle", f"is idle: pid {self.pid} is stopped, the session stays")
             self.sleep()
 
     def _tick_call(self, call: Call, now: float) -> None:
-        if call.deadline is not None and now >= call.deadline:
-            self._tell_cancelled(call, "timed out")
-            self._fail(
-                call, "timeout", f"no answer within {self._policy.call_timeout_s:g} s", retryable=False
-            )
-        elif call.cancelled_at is not None and now - call.cancelled_at >= self._policy.cancel_wait_s:
-            self._fail(call, "cancelled", "cancelled", retryable=False)
-        elif not call.sent and self._channel is None and now - call.since >= self._policy.recovery_wait_s:
-            text = "the server is being restarted and was not ready in time; the call was not executed"
-            self._fail(call, "server_unavailable", text, retryable=True)
-        else:
+        verdict = overdue(call, now, self._policy, served=self._channel is not None)
+        if verdict is None:
             call.reply.tick(now, self._policy.stream_after_s)
+            return
+        if verdict.reason == "timeout":
+            self._tell_cancelled(call, "timed out")
+        self._fail(call, verdict)
 
     def _tell_cancelled(self, call: Call, reason: str) -> None:
         if call.sent and self._channel is not None:
@@ -619,19 +549,14 @@ class Session:
 
     # Endings -------------------------------------------------------------------------------
 
-    def _fail(
-        self, call: Call, reason: str, message: str, *, retryable: bool, exit: ExitLike | None = None
-    ) -> None:
-        """Answer a call ourselves. `retryable`: doing it again is known to do no harm."""
+    def _fail(self, call: Call, failure: Failure) -> None:
+        """Answer a call ourselves."""
         if self._finish(call.id) is None:
             return
-        data: dict[str, object] = {"reason": reason, "retryable": retryable}
-        if exit is not None:
-            data["exit"] = {"code": exit.code, "signal": exit.signal}
-        self._stats.failed(reason)
-        call.reply.answer(jsonrpc.error_response(call.id, INTERNAL_ERROR, message, data), self._clock())
+        self._stats.failed(failure.reason)
+        call.reply.answer(failure.response(call.id), self._clock())
         if call.method == "initialize" and self.memory.handshake is None:
-            self.close(message)
+            self.close(failure.message)
 
     def _finish(self, id: Id) -> Call | None:
         """The call is about to be answered: it is in flight no longer."""
@@ -647,7 +572,7 @@ class Session:
         calls = list(self.calls.values())
         for call in calls:
             self._tell_cancelled(call, message)
-            self._fail(call, reason, message, retryable=not call.sent)
+            self._fail(call, Failure(reason, message, retryable=not call.sent))
         return len(calls)
 
     def hang_up(self, retry_ms: int) -> None:
@@ -673,10 +598,9 @@ class Session:
             self._task.cancel()
         if self.memory.handshake is not None:
             self._stats.sessions_closed += 1
-        log.info(
-            "session %s closed: %s",
-            self.short_id,
-            reason,
-            extra={"event": "session_closed", "session": self.short_id, "reason": reason},
-        )
+        self._tell("session_closed", f"closed: {reason}", reason=reason)
         self._on_closed(self)
+
+    def _tell(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
+        extra = {"event": event, "session": self.short_id, "pid": self.pid, **fields}
+        log.log(level, "session %s %s", self.short_id, text, extra=extra)

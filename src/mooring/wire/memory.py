@@ -57,10 +57,14 @@ class Handshake(msgspec.Struct, rename="camel"):
             if isinstance(entry := self.capabilities.get(kind), dict) and entry.get("listChanged")
         ]
 
-    @property
-    def logs(self) -> bool:
-        """The server has declared that it sends log messages."""
-        return "logging" in self.capabilities
+    def news_of_restart(self, cause: str) -> list[bytes]:
+        """What a client is told when a new instance has taken over: nothing it was not prepared for."""
+        news = [jsonrpc.notification(method) for method in self.changed_lists()]
+        if "logging" in self.capabilities:
+            text = f"The server was restarted ({cause}); what it kept in memory is gone."
+            params = {"level": "warning", "logger": "mooring", "data": text}
+            news.append(jsonrpc.notification("notifications/message", params))
+        return news
 
 
 class _Hints(msgspec.Struct, rename="camel"):

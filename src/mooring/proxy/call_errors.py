@@ -1,0 +1,65 @@
+"""The errors by which we answer a call ourselves, and when time alone is the reason.
+
+`data.reason` is a stable code; `data.retryable` is true when doing the call again is known to do
+no harm: it was never executed, or may be executed twice.
+"""
+
+from typing import NamedTuple
+
+from mooring.proxy.calls import Call
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.ports import ExitLike
+from mooring.wire import jsonrpc
+from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Id
+
+__all__ = ["Failure", "id_in_use", "out_of_order", "overdue", "session_ended", "too_many_calls"]
+
+
+class Failure(NamedTuple):
+    """Why a call that was taken cannot be answered by the server."""
+
+    reason: str
+    message: str
+    retryable: bool = False
+    exit: ExitLike | None = None
+
+    def response(self, id: Id) -> bytes:
+        """The answer."""
+        data: dict[str, object] = {"reason": self.reason, "retryable": self.retryable}
+        if self.exit is not None:
+            data["exit"] = {"code": self.exit.code, "signal": self.exit.signal}
+        return jsonrpc.error_response(id, INTERNAL_ERROR, self.message, data)
+
+
+def overdue(call: Call, now: float, policy: SessionPolicy, *, served: bool) -> Failure | None:
+    """Has a call waited too long? `served`: the session has an instance."""
+    if call.deadline is not None and now >= call.deadline:
+        return Failure("timeout", f"no answer within {policy.call_timeout_s:g} s (--call-timeout)")
+    if call.cancelled_at is not None and now - call.cancelled_at >= policy.cancel_wait_s:
+        return Failure("cancelled", "cancelled")
+    if not call.sent and not served and now - call.since >= policy.recovery_wait_s:
+        text = "the server is being restarted and was not ready in time; the call was not executed"
+        return Failure("server_unavailable", text, retryable=True)
+    return None
+
+
+def session_ended(id: Id) -> bytes:
+    """The session is over."""
+    return Failure("session_ended", "the session has ended").response(id)
+
+
+def too_many_calls(id: Id, limit: int) -> bytes:
+    """One session may not take all."""
+    text = f"{limit} calls are running on this session; no more are taken"
+    return Failure("too_many_calls", text, retryable=True).response(id)
+
+
+def id_in_use(id: Id) -> bytes:
+    """Two calls with one id could not be told apart."""
+    return jsonrpc.error_response(id, INVALID_REQUEST, "a call with this id is still running")
+
+
+def out_of_order(id: Id, *, begun: bool) -> bytes:
+    """`initialize` comes first, and once."""
+    text = "already initialized" if begun else "send initialize first"
+    return jsonrpc.error_response(id, INVALID_REQUEST, text)

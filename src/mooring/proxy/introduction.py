@@ -1,0 +1,53 @@
+"""Telling a new instance what its predecessor knew, and seeing whether it can take over."""
+
+import logging
+
+from mooring.errors import RemoteProtocolError, ServerFailed
+from mooring.proxy.ports import Channel
+from mooring.proxy.questions import Questions
+from mooring.wire.jsonrpc import Envelope
+from mooring.wire.memory import Handshake, Memory, read_handshake
+
+__all__ = ["introduce"]
+
+log = logging.getLogger("mooring.session")
+
+
+async def introduce(
+    channel: Channel, memory: Memory, questions: Questions, id_prefix: str, timeout_s: float
+) -> None:
+    """Replay the memory, each step answered before the next. Nothing to do before the first handshake.
+
+    Raises:
+        ServerFailed: this instance cannot be used; another may.
+        RemoteProtocolError: the server has become another one (`version_changed`).
+    """
+    for n, step in enumerate(memory.replay(id_prefix)):
+        if step.id is None:
+            channel.send(step.line)
+            continue
+        response = await questions.ask(channel, step.line, step.id, timeout_s)
+        if n == 0:
+            _compare(response, memory.handshake, channel.pid)
+        elif response.error:
+            log.warning("pid %d refused what its predecessor had accepted: %s", channel.pid, step.id)
+
+
+def _compare(response: Envelope, known: Handshake | None, pid: int) -> None:
+    """Is the new instance what the client was promised?"""
+    if response.error or known is None:
+        text = bytes(response.error)[:200].decode("utf-8", "replace")
+        raise ServerFailed(f"refused to initialize again: {text}", code="initialize_failed")
+    try:
+        fresh = read_handshake(response.result)
+    except RemoteProtocolError as error:
+        raise ServerFailed(error.message, code="initialize_failed") from None
+    if fresh.protocol_version != known.protocol_version:
+        text = f"the server now speaks {fresh.protocol_version}, not {known.protocol_version}"
+        raise RemoteProtocolError(text, code="version_changed")
+    if fresh.capabilities != known.capabilities:
+        log.warning(
+            "pid %d has other capabilities than the client was told of; the session goes on",
+            pid,
+            extra={"event": "capabilities_changed", "pid": pid},
+        )

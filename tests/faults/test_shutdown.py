@@ -210,7 +210,7 @@ async def test_a_client_that_reads_nothing_does_not_hold_it_up() -> None:
 async def test_a_signal_while_starting_opens_nothing_and_leaves_nothing() -> None:
     token = f"MOORING_E2E=starting-{os.getpid()}"
     for delay_s in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3):
-        argv = [COMMAND, "run", "--foreground", "x", "--port", "0", "--env", token, "--", *DEMO]
+        argv: list[str | Path] = [COMMAND, "run", "--foreground", "x", "--port", "0", "--env", token, "--", *DEMO]
         program = Program(argv, listen_to="stdout", environment=dict(os.environ))
         async with program:
             await asyncio.sleep(delay_s)
@@ -224,7 +224,7 @@ async def test_a_signal_while_starting_opens_nothing_and_leaves_nothing() -> Non
 async def test_a_taken_port_is_exit_1_and_says_by_whom() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        argv = [COMMAND, "run", "--foreground", "x", "--port", str(port), "--", *DEMO]
+        argv: list[str | Path] = [COMMAND, "run", "--foreground", "x", "--port", str(port), "--", *DEMO]
         async with Program(argv, listen_to="stdout", environment=dict(os.environ)) as program:
             assert await program.ended() == 1
             told = "\n".join(program.words)
@@ -242,7 +242,7 @@ async def test_a_taken_port_is_exit_1_and_says_by_whom() -> None:
 async def test_a_server_that_cannot_be_started_is_exit_2_before_anything_listens(
     server: list[str], words: str
 ) -> None:
-    argv = [COMMAND, "run", "--foreground", "x", "--port", "0", "--", *server]
+    argv: list[str | Path] = [COMMAND, "run", "--foreground", "x", "--port", "0", "--", *server]
     async with Program(argv, listen_to="stdout", environment=dict(os.environ)) as program:
         assert await program.ended() == 2
         told = "\n".join(program.words)

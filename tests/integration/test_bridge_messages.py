@@ -265,3 +265,17 @@ async def test_a_client_that_wants_no_stream_gets_json() -> None:
     async with hosting(SCRIPTED) as host, client_of(host.port) as client:
         answer = await client.raw("POST", client.request("x/emit", emission(LOG)), Accept="application/json")
         assert json.loads(answer.body)["result"] == {"emitted": 1}
+
+
+async def test_a_batch_of_the_server_is_taken_apart_where_batches_exist() -> None:
+    answers = [{"jsonrpc": "2.0", "id": "one", "result": {"n": 1}}, LOG]
+    async with hosting(SCRIPTED) as host:
+        async with client_of(host.port, "2025-03-26") as client:
+            body = client.request(
+                "x/emit", emission(json.dumps(answers[::-1]).encode(), answer=False), id="one"
+            )
+            stream = await client.stream("POST", body)
+            assert await stream.rest() == answers[::-1]
+        async with client_of(host.port, "2025-06-18") as client:
+            assert (await client.emit(json.dumps(answers).encode()))["result"] == {"emitted": 1}
+            await host.logged("junk_on_stdout")

@@ -267,9 +267,23 @@ class Session:
         try:
             message = jsonrpc.parse(line)
         except RemoteProtocolError as error:
+            if line[:1] == b"[" and rules_for(self.revision).batches:
+                self._on_batch(line)
+            else:
+                self._on_junk(line, error)
+            return
+        self._on_message(message, jsonrpc.one_line(line))
+
+    def _on_batch(self, line: bytes) -> None:
+        try:
+            messages = jsonrpc.parse_batch(line)
+        except RemoteProtocolError as error:
             self._on_junk(line, error)
             return
-        line = jsonrpc.one_line(line)
+        for message, item in messages:
+            self._on_message(message, jsonrpc.one_line(item))
+
+    def _on_message(self, message: Envelope, line: bytes) -> None:
         if message.method is None:
             self._on_answer(message, line)
         elif message.is_request:

@@ -1,0 +1,22 @@
+"""Real MCP clients, each a program driven over its stdin and stdout.
+
+One JSON command a line; each is answered with one line, in the order in which they end:
+
+    {"id": 1, "do": "connect", "url": …, "transport": "http" | "sse", "mode": …}   must be the first
+    {"id": 2, "do": "list_tools"}                       → names
+    {"id": 3, "do": "call", "tool": …, "arguments": {…}, "progress": true}         → the tool's result
+    {"id": 4, "do": "cancel", "call": 3}                → the SDK's own way of giving up a call
+    {"id": 5, "do": "set_level", "level": …}, {"id": 6, "do": "subscribe", "uri": …}
+    {"id": 7, "do": "close"}                            answered when the connection is closed
+
+    {"id": 3, "result": …}    or    {"id": 3, "error": {"code": …, "message": …, "data": …}}
+
+What the server sends unasked comes between the answers:
+
+    {"event": "notification", "method": …, "params": …}
+    {"event": "progress", "call": 3, "progress": 1, "total": 3}
+    {"event": "asked", "method": "elicitation/create", "params": …}
+
+Every client accepts elicitation with {"answer": "forty-two"}, samples "a model's words" and has one root,
+file:///harbour.
+"""

@@ -1,0 +1,42 @@
+"""The official suite: direct (the control) and through Mooring, which must not lose a scenario."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests import parts
+from tests.e2e.conformance import examine
+from tests.e2e.mooring import LINUX_ONLY, running_mooring
+from tests.e2e.serving import FIXTURE, fixture_over_http
+
+pytestmark = [LINUX_ONLY, pytest.mark.e2e, pytest.mark.timeout(1200)]
+
+REQUIRED = {"2025-11-25": 30, "2026-07-28": 37}
+
+
+@asynccontextmanager
+async def through_mooring() -> AsyncIterator[str]:
+    """The fixture on stdio, behind the product command."""
+    async with running_mooring(server=[parts.python_of("sdk-2"), FIXTURE]) as mooring:
+        yield mooring.url
+
+
+@pytest.mark.parametrize(
+    ("serving", "revision"),
+    [
+        pytest.param(fixture_over_http, "2025-11-25", id="direct-2025-11-25"),
+        pytest.param(fixture_over_http, "2026-07-28", id="direct-2026-07-28"),
+        pytest.param(through_mooring, "2025-11-25", id="mooring-2025-11-25"),
+    ],
+)
+async def test_every_required_scenario_passes(
+    serving: Callable[[], AbstractAsyncContextManager[str]], revision: str, tmp_path: Path
+) -> None:
+    parts.require("npm", "node", "sdk-2")
+    async with serving() as url:
+        report = await examine(url, revision, tmp_path / "suite")
+    print(report.table())
+    assert report.passed == len(report.required) == REQUIRED[revision], report.table()
+    assert report.exit_status == 0

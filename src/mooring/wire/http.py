@@ -7,6 +7,10 @@ knows the other. Rules of an exchange:
 - After the peer has gone (`disconnected`), answering is allowed and does nothing.
 - `on_disconnect` is called at most once, and only while the exchange is unanswered or
   its stream is open. `on_writable` is called when `writable` turns true again.
+- The end of the peer's sending ends an open stream (clients that leave close both ways), but not
+  an answer that is still to come.
+- `abort` cuts the whole connection, and does not call this exchange's own `on_disconnect`.
+- Names of response headers are lower case; those that frame the message are the connection's.
 - `extra_headers` are added to the answer, whatever it is (CORS needs that).
 - Callbacks are called from the event loop, never from inside `respond`, `start`,
   `write` or `end`.
@@ -45,6 +49,7 @@ class Request:
         self.query = query
         self.headers = [] if headers is None else headers
         self.body = body
+        # `address:port`, or `unix`.
         self.peer = peer
         self.tls = tls
         self.principal = "local"

@@ -1,0 +1,306 @@
+"""One connection: an asyncio Protocol that reads requests and knows when to end.
+
+Invariants:
+- What was read beyond the pipeline depth, or while the peer does not read its answers, is
+  in `_waiting` and `_unfed`. Reading is paused exactly while something waits there.
+- `_input_over`: no further request is taken. Once nothing is pending, the connection closes.
+- The app is called from `data_received` or `_pump`, never from inside an answer.
+- Every wait is bounded, by `sweep`; the hot path sets no timer and asks for no time.
+
+How answers keep their order is the business of `Pipeline`.
+"""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from typing import cast
+
+from mooring.http.exchange import UNANSWERED
+from mooring.http.house import House, has_unread, overloaded, peer_name
+from mooring.http.pipeline import Pipeline
+from mooring.http.problems import Refusal
+from mooring.http.reader import IDLE, RequestReader
+from mooring.http.waits import Overdue, Waits
+from mooring.wire.http import Request
+
+__all__ = ["Connection"]
+
+log = logging.getLogger("mooring.http")
+
+SLICE_BYTES = 16 * 1024
+"""How much is parsed before looking whether the pipeline is full: some 500 of the smallest requests."""
+
+NOTHING = memoryview(b"")
+
+
+class Connection(asyncio.Protocol):
+    """One peer. `overflow`: there are too many connections, its one request is answered with 503."""
+
+    _transport: asyncio.Transport
+    _pipeline: Pipeline
+    _reader: RequestReader
+    _is_tls: bool
+
+    def __init__(self, house: House, *, overflow: bool = False) -> None:
+        self.waits = Waits(house.limits)
+        self.is_fresh = True
+        """No request has arrived so far."""
+        self._house = house
+        self._app = overloaded if overflow else house.app
+        self._only_one = overflow
+        self._waiting: deque[tuple[Request, bool] | Refusal] = deque()
+        self._unfed = NOTHING
+        self._depth = house.limits.max_pipelined
+        self._input_over = False
+        self._owes_continue = False
+        self._pump_scheduled = False
+        self._closing = False
+        self._linger = False
+        self._discarded_bytes = 0
+        self._heard = False
+
+    def __repr__(self) -> str:
+        return f"<Connection of {self._peer}{' closing' if self._closing else ''}>"
+
+    # The transport's side.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The peer is there (with TLS: the handshake is done)."""
+        self._transport = cast("asyncio.Transport", transport)
+        house, limits = self._house, self._house.limits
+        self._transport.set_write_buffer_limits(high=limits.write_high_water_bytes)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
+        self._peer = peer_name(transport)
+        self._pipeline = Pipeline(self, self._transport, limits.write_high_water_bytes)
+        self._reader = RequestReader(
+            limits, self._on_request, self._on_expect, peer=self._peer, tls=self._is_tls
+        )
+        if house.stopped or self._only_one:
+            self.waits.close_at = house.clock() + limits.first_request_grace_s
+        house.arriving.discard(self)
+        house.connections.add(self)
+        house.on_change()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the peer."""
+        self._heard = True
+        if self._input_over:
+            self._discard(len(data))
+        elif self._unfed or len(data) > SLICE_BYTES:
+            self._unfed = memoryview(bytes(self._unfed) + data)
+            self._feed_slices()
+        else:
+            self._feed(data)
+            if self._waiting:
+                self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """The peer sends no more. True keeps our side open, for the answers it still waits for."""
+        pipeline = self._pipeline
+        pipeline.peer_is_done = True
+        if self._closing or not (pipeline.pending or self._waiting):
+            return False
+        if pipeline.has_stream:
+            pipeline.lose()
+            self._transport.abort()
+            return False
+        self._input_over = True
+        # TLS has no half-closed connections: asyncio closes, and the exchanges hear of it.
+        return not self._is_tls
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The transport is closed."""
+        self._pipeline.lose()
+        self._pipeline.pending.clear()
+        self._waiting.clear()
+        self._unfed = NOTHING
+        self._house.connections.discard(self)
+        self._house.on_change()
+
+    def pause_writing(self) -> None:
+        """The peer reads more slowly than we write."""
+        self._pipeline.is_paused = True
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self._pipeline.resume()
+        if self._waiting:
+            self._schedule_pump()
+
+    # Requests.
+
+    def _feed_slices(self) -> None:
+        while self._unfed and not self._waiting and not self._input_over:
+            piece, self._unfed = self._unfed[:SLICE_BYTES], self._unfed[SLICE_BYTES:]
+            self._feed(piece)
+        if self._input_over and self._unfed:
+            self._unfed = NOTHING
+            self._linger = True
+        if self._waiting:
+            self._transport.pause_reading()
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        try:
+            self._reader.feed(data)
+        except Refusal as refusal:
+            self._refuse(refusal)
+
+    def _on_request(self, request: Request, keep_alive: bool, is_http_1_0: bool) -> None:
+        pipeline = self._pipeline
+        self.is_fresh = False
+        self.waits.request_done()
+        if self._input_over or pipeline.gone:
+            self._linger = True
+            return
+        if not keep_alive or self._only_one:
+            self._input_over = True
+        if self._waiting or pipeline.is_paused or len(pipeline.pending) >= self._depth:
+            self._waiting.append((request, is_http_1_0))
+        else:
+            self._dispatch(request, is_http_1_0)
+
+    def _dispatch(self, request: Request, is_http_1_0: bool) -> None:
+        exchange = self._pipeline.add(request, is_http_1_0)
+        try:
+            self._app(exchange)
+        except Exception:
+            log.exception("the answer to %r failed", request)
+            if exchange.state == UNANSWERED:
+                self._input_over = True
+            exchange.fail()
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._linger = True
+        if self._input_over:
+            # Whatever is wrong behind the last request is nobody's request.
+            return
+        self._input_over = True
+        if self._waiting:
+            self._waiting.append(refusal)
+        else:
+            self._answer_refusal(refusal)
+
+    def _answer_refusal(self, refusal: Refusal) -> None:
+        self._pipeline.add(Request("", "/")).respond(refusal.response())
+
+    def _on_expect(self) -> None:
+        if self._input_over:
+            return
+        if self._pipeline.pending or self._waiting:
+            self._owes_continue = True
+        else:
+            self._pipeline.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _schedule_pump(self) -> None:
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Go on with what had to wait."""
+        self._pump_scheduled = False
+        pipeline = self._pipeline
+        while self._waiting and len(pipeline.pending) < self._depth and not pipeline.is_paused:
+            if pipeline.gone:
+                return
+            next_one = self._waiting.popleft()
+            if isinstance(next_one, Refusal):
+                self._answer_refusal(next_one)
+            else:
+                self._dispatch(*next_one)
+        if self._waiting or pipeline.gone or self._closing:
+            return
+        self._feed_slices()
+        if not self._waiting:
+            self._transport.resume_reading()
+
+    # For the pipeline.
+
+    def decide_last(self) -> bool:
+        """See `Owner`. From then on it is true."""
+        if self._waiting:
+            return False
+        if self._house.announces_close and self._reader.state == IDLE and not self._unfed:
+            self._input_over = True
+        return self._input_over
+
+    def on_answered(self) -> None:
+        """See `Owner`: if nothing is under way any more, close or begin to be idle."""
+        if self._waiting:
+            self._schedule_pump()
+        elif self._pipeline.pending:
+            return
+        elif self._input_over:
+            self._close()
+        elif self._owes_continue:
+            self._owes_continue = False
+            self._on_expect()
+        else:
+            self.waits.request_done()
+            if self._house.stopped and self.waits.close_at is None:
+                # A stream that began before the drain and could not say that it is the last answer.
+                spread = random.random() * self._house.spread_s  # noqa: S311 - spreads load
+                self.waits.close_at = self._house.clock() + spread
+
+    def end_by_close(self) -> None:
+        """See `Owner`."""
+        self._input_over = True
+        self._close()
+
+    # Ends.
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is under way: no request begun, none unanswered."""
+        return not (self._pipeline.pending or self._waiting or self._unfed) and self._reader.state == IDLE
+
+    def abort(self) -> None:
+        """Cut it now; pending exchanges hear of it."""
+        self._transport.abort()
+
+    def sweep(self, now: float) -> None:
+        """End what has been waited for long enough."""
+        waits, written = self.waits, self._pipeline.written_bytes
+        buffered = self._transport.get_write_buffer_size()
+        heard, self._heard = self._heard, False
+        if waits.look_at_output(now, written=written, buffered=buffered) is Overdue.WRITE:
+            log.info("%r aborted: it does not read", self)
+            self._transport.abort()
+        elif self._closing:
+            if not buffered and waits.look_at_linger(now) is Overdue.LINGER:
+                self._transport.close()
+        elif self._waiting or self._input_over:
+            return
+        elif (state := self._reader.state) != IDLE:
+            if waits.look_at_request(now, state=state, heard=heard) is Overdue.REQUEST:
+                self._refuse(Refusal(408, "too_slow", "the request took too long to arrive"))
+        elif self.is_idle and waits.look_at_idle(now) is Overdue.USE and not has_unread(self._transport):
+            # (A request that has arrived but was not read yet has won the race.)
+            self._input_over = True
+            self._close()
+
+    def _close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        transport, peer_is_done = self._transport, self._pipeline.peer_is_done
+        # asyncio gives TLS a fixed time to shut down, however much is still to be read.
+        is_unread = self._is_tls and transport.get_write_buffer_size() > 0
+        if not (self._linger or is_unread) or peer_is_done:
+            transport.close()
+            return
+        # The peer may still be sending. Closing now would reset the connection and could take
+        # the answer away before it is read: say that this was all, and drop what comes.
+        if transport.can_write_eof():
+            transport.write_eof()
+        transport.resume_reading()
+
+    def _discard(self, count: int) -> None:
+        self._linger = True
+        self._discarded_bytes += count
+        if self._discarded_bytes > self._house.limits.linger_bytes:
+            if self._closing:
+                self._transport.abort()
+            else:
+                self._transport.pause_reading()

@@ -1,0 +1,197 @@
+"""One request and the right to answer it, as `mooring.wire.http.Exchange` describes.
+
+Invariants:
+- The state only moves forward: unanswered → streaming → answered, or → answered at once.
+- An answer is checked and rendered when it is given; only whether the connection closes
+  after it is decided when its turn comes, because that depends on what came meanwhile.
+- What is given before its turn is kept in `held`; the connection takes it from there.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from mooring.errors import LocalProtocolError
+from mooring.http.head import render_head
+from mooring.http.problems import problem
+from mooring.wire.http import Headers, Request, Response
+
+__all__ = ["ANSWERED", "STREAMING", "UNANSWERED", "HttpExchange", "Outlet"]
+
+log = logging.getLogger("mooring.http")
+
+UNANSWERED, STREAMING, ANSWERED = range(3)
+BODILESS = frozenset({204, 304})
+
+
+def _length_line(length: int) -> bytes:
+    return b"content-length: %d\r\n" % length
+
+
+# Formatting takes three times as long as a look-up; most answers are short.
+LENGTH_LINES = {length: _length_line(length) for length in range(2048)}
+
+
+class Outlet(Protocol):
+    """Where the answers of a connection go."""
+
+    gone: bool
+
+    def begin(self, exchange: "HttpExchange") -> None:
+        """`exchange.head` and what is `held` can be sent, now or when its turn comes."""
+        ...
+
+    def more(self, exchange: "HttpExchange", data: bytes) -> None:
+        """Send a further piece, now or when its turn comes."""
+        ...
+
+    def finish(self, exchange: "HttpExchange") -> None:
+        """The exchange has become answered after it began."""
+        ...
+
+    def is_writable(self, exchange: "HttpExchange") -> bool:
+        """Less than the high-water mark waits to be sent."""
+        ...
+
+    def cut(self) -> None:
+        """Abort the connection."""
+        ...
+
+
+class HttpExchange:
+    """See `mooring.wire.http.Exchange`."""
+
+    __slots__ = (
+        "_bodiless",
+        "_outlet",
+        "ends_by_close",
+        "extra_headers",
+        "head",
+        "held",
+        "is_http_1_0",
+        "on_disconnect",
+        "on_writable",
+        "request",
+        "state",
+    )
+
+    def __init__(self, outlet: Outlet, request: Request, is_http_1_0: bool) -> None:
+        self._outlet = outlet
+        self.request = request
+        self.is_http_1_0 = is_http_1_0
+        self.extra_headers: Headers = []
+        self.on_disconnect: Callable[[], None] | None = None
+        self.on_writable: Callable[[], None] | None = None
+        self.state = UNANSWERED
+        self.head = b""
+        self.held: list[bytes] = []
+        self.ends_by_close = False
+        self._bodiless = request.method == "HEAD"
+
+    def __repr__(self) -> str:
+        state = ("unanswered", "streaming", "answered")[self.state]
+        return f"<HttpExchange {self.request.method} {self.request.path} {state}>"
+
+    @property
+    def disconnected(self) -> bool:
+        """The peer has gone."""
+        return self._outlet.gone
+
+    @property
+    def writable(self) -> bool:
+        """The peer keeps up."""
+        return self._outlet.is_writable(self)
+
+    def respond(self, response: Response) -> None:
+        """Answer whole."""
+        if not self._may(UNANSWERED, "answered"):
+            return
+        status, body = response.status, response.body
+        head = render_head(status, response.headers, self.extra_headers)
+        if status in BODILESS:
+            self.head = head
+        else:
+            self.head = head + (LENGTH_LINES.get(len(body)) or _length_line(len(body)))
+            if body and not self._bodiless:
+                self.held.append(body)
+        self.state = ANSWERED
+        self._outlet.begin(self)
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Answer as a stream."""
+        if not self._may(UNANSWERED, "started"):
+            return
+        head = render_head(status, headers, self.extra_headers)
+        if status in BODILESS:
+            self._bodiless = True
+        elif not self.is_http_1_0:
+            head += b"transfer-encoding: chunked\r\n"
+        elif not self._bodiless:
+            self.ends_by_close = True
+        self.head = head
+        self.state = STREAMING
+        self._outlet.begin(self)
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the stream."""
+        if not self._may(STREAMING, "written to") or not data or self._bodiless:
+            return
+        if not self.ends_by_close:
+            data = b"".join((b"%x\r\n" % len(data), data, b"\r\n"))
+        self._outlet.more(self, data)
+
+    def end(self) -> None:
+        """End the stream properly."""
+        if not self._may(STREAMING, "ended"):
+            return
+        if not self.ends_by_close and not self._bodiless:
+            self._outlet.more(self, b"0\r\n\r\n")
+        self.state = ANSWERED
+        self._outlet.finish(self)
+
+    def abort(self) -> None:
+        """Cut the connection; nobody is told of it who asked for it."""
+        self.state = ANSWERED
+        self._outlet.cut()
+
+    def _may(self, state: int, deed: str) -> bool:
+        if self._outlet.gone:
+            return False
+        if self.state != state:
+            raise LocalProtocolError(
+                f"{self!r} cannot be {deed}", code="bad_exchange_state", hint="answer an exchange once"
+            )
+        return True
+
+    # Called by the connection.
+
+    def fail(self) -> None:
+        """The app has raised: the peer gets an end to its wait, in whatever state."""
+        if self.state == ANSWERED or self._outlet.gone:
+            return
+        if self.state == STREAMING:
+            self.abort()
+            return
+        response = problem(500, "internal_error", "the request failed inside Mooring; its log says why")
+        try:
+            self.respond(response)
+        except LocalProtocolError:
+            self.extra_headers = []
+            self.respond(response)
+
+    def lose(self) -> None:
+        """The peer has gone: tell whoever is still answering."""
+        callback, self.on_disconnect = self.on_disconnect, None
+        if self.state != ANSWERED and callback is not None:
+            self._call(callback)
+
+    def tell_writable(self) -> None:
+        """The peer has caught up."""
+        if self.state == STREAMING and self.on_writable is not None and self.writable:
+            self._call(self.on_writable)
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception:
+            log.exception("a callback of %r failed", self)

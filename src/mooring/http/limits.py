@@ -1,0 +1,69 @@
+"""Every bound of a connection, each with the reason for its default.
+
+A limit belongs to one buffer or one wait: whatever a peer does, it can make us hold no
+more, and wait no longer, than is written here.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["Limits"]
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one listener grants its peers. Spans are in seconds."""
+
+    max_connections: int = 4096
+    """One per client, and one for its stream; leaves room for the children in 20,000 descriptors."""
+    max_overflow_connections: int = 64
+    """Connections beyond that which still get a 503 to their first request; further ones are just closed."""
+    backlog: int = 1024
+    """What the kernel may hold for us: a burst of returning clients (Linux caps it at somaxconn)."""
+
+    max_target_bytes: int = 8000
+    """RFC 9110 §4.1 recommends to support at least 8000; more is 414."""
+    max_header_bytes: int = 32 * KIB
+    """nginx's total (4 × 8 KiB); names, values and line ends of one request. More is 431."""
+    max_headers: int = 100
+    """Apache's LimitRequestFields; browsers send about 20. More is 431."""
+    max_body_bytes: int = 64 * MIB
+    """The size of the largest message the proxy takes. More is 413."""
+    max_pipelined: int = 8
+    """Requests of one connection that are with the app at once. Real clients send one at a time."""
+
+    header_timeout_s: float = 30.0
+    """For a whole request head, however slowly it trickles in (Apache allows 20–40 s)."""
+    read_idle_timeout_s: float = 20.0
+    """Between two reads of an unfinished request. A body has no total bound: uploads may be slow."""
+    keep_alive_timeout_s: float = 75.0
+    """nginx's. Longer than the 60 s of common balancers, so that they close first."""
+    handshake_timeout_s: float = 10.0
+    """For TLS: three round trips, and a second chance for a lost packet."""
+
+    write_high_water_bytes: int = 64 * KIB
+    """asyncio's own default: beyond this `writable` is false."""
+    write_stall_timeout_s: float = 30.0
+    """A peer that takes not one byte for so long does not come back."""
+
+    linger_timeout_s: float = 2.0
+    """How long we read on after an early answer, so that a peer still sending gets it (nginx: 5 s)."""
+    linger_bytes: int = 16 * MIB
+    """And how much of it; beyond that the peer plainly does not listen."""
+    first_request_grace_s: float = 1.0
+    """At a drain: how long an accepted connection may take to begin its first request."""
+
+    @property
+    def sweep_interval_s(self) -> float:
+        """How often waits are looked at: fine enough for the shortest, and never busy."""
+        shortest = min(
+            self.header_timeout_s,
+            self.read_idle_timeout_s,
+            self.keep_alive_timeout_s,
+            self.write_stall_timeout_s,
+            self.linger_timeout_s,
+            self.first_request_grace_s,
+        )
+        return min(1.0, max(0.01, shortest / 4))

@@ -1,0 +1,83 @@
+"""When has a connection been waited for long enough? A pure decision, taken at each sweep.
+
+No moment is noted while requests are served: a sweep sees that something has happened
+since the last one, and the wait begins anew then. So every wait lasts at least its span
+and at most one sweep interval longer, and the hot path never asks for the time.
+"""
+
+from enum import Enum, auto
+
+from mooring.http.limits import Limits
+from mooring.http.reader import HEAD
+
+__all__ = ["Overdue", "Waits"]
+
+
+class Overdue(Enum):
+    """What a connection has waited for in vain, and hence what becomes of it."""
+
+    NOTHING = auto()
+    REQUEST = auto()
+    """The rest of a request: 408."""
+    USE = auto()
+    """A next request, or a first one: closed without a word."""
+    WRITE = auto()
+    """That the peer reads: aborted."""
+    LINGER = auto()
+    """That the peer closes after our last answer: closed."""
+
+
+class Waits:
+    """The waits of one connection. `close_at` is the moment from which it is no longer kept idle."""
+
+    __slots__ = ("_heard", "_idle", "_limits", "_linger", "_request", "_stalled", "_taken", "close_at")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.close_at: float | None = None
+        self._idle: float | None = None
+        self._request: float | None = None
+        self._heard = 0.0
+        self._linger: float | None = None
+        self._stalled: float | None = None
+        self._taken = 0
+
+    def request_done(self) -> None:
+        """A request has been read to its end, or an answer written: what follows is another wait."""
+        self._request = self._idle = None
+
+    def look_at_output(self, now: float, *, written: int, buffered: int) -> Overdue:
+        """`written` bytes in all, of which `buffered` are still ours because the peer does not read."""
+        if not buffered:
+            self._stalled = None
+        elif self._stalled is None or written - buffered != self._taken:
+            self._stalled, self._taken = now, written - buffered
+        elif now - self._stalled >= self._limits.write_stall_timeout_s:
+            return Overdue.WRITE
+        return Overdue.NOTHING
+
+    def look_at_linger(self, now: float) -> Overdue:
+        """All is said; the peer may still be reading it."""
+        if self._linger is None:
+            self._linger = now
+        return Overdue.LINGER if now - self._linger >= self._limits.linger_timeout_s else Overdue.NOTHING
+
+    def look_at_request(self, now: float, *, state: int, heard: bool) -> Overdue:
+        """A request has begun; `heard` says whether a byte has come since the last sweep."""
+        if self._request is None:
+            self._request = self._heard = now
+        if heard:
+            self._heard = now
+        if now - self._heard >= self._limits.read_idle_timeout_s:
+            return Overdue.REQUEST
+        if state == HEAD and now - self._request >= self._limits.header_timeout_s:
+            return Overdue.REQUEST
+        return Overdue.NOTHING
+
+    def look_at_idle(self, now: float) -> Overdue:
+        """Nothing is under way."""
+        if self._idle is None:
+            self._idle = now
+        if self.close_at is not None and now >= self.close_at:
+            return Overdue.USE
+        return Overdue.USE if now - self._idle >= self._limits.keep_alive_timeout_s else Overdue.NOTHING

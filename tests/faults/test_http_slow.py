@@ -1,0 +1,185 @@
+"""Peers that send slowly, read slowly, or not at all: each costs only itself."""
+
+import asyncio
+
+import pytest
+
+from mooring.http.limits import Limits
+from mooring.wire.http import Exchange, Response
+from tests.http_client import Held, Served, echo, get, on_both_loops, post, serving
+from tests.support import until
+
+QUICK = Limits(
+    header_timeout_s=0.3,
+    read_idle_timeout_s=0.15,
+    keep_alive_timeout_s=0.2,
+    write_stall_timeout_s=0.3,
+    linger_timeout_s=0.1,
+)
+
+
+@pytest.mark.parametrize("part", [b"G", b"GET / HTTP/1.1\r\nHost: a\r\n", post(b"12345")[:-1]])
+@on_both_loops
+async def test_a_peer_that_stops_sending_gets_408(part: bytes) -> None:
+    async with serving(echo, limits=QUICK) as served:
+        peer = await served.peer()
+        peer.send(part)
+        answer = await peer.answer()
+        assert (answer.status, answer.headers["connection"]) == (408, "close")
+        assert await peer.at_end()
+
+
+@on_both_loops
+async def test_slow_loris_is_ended_and_others_are_served() -> None:
+    async with serving(echo, limits=QUICK) as served:
+        loris = [await served.peer() for _ in range(20)]
+        other = await served.peer()
+        answers = [asyncio.ensure_future(peer.answer()) for peer in loris]
+        for peer in loris:
+            peer.send(b"GET / HTTP/1.1\r\nHost: a\r\n")
+        while not all(answer.done() for answer in answers):
+            for peer in loris:
+                peer.send(b"X: y\r\n")
+            assert (await other.get()).status == 200
+            await asyncio.sleep(0.02)
+        assert {answer.result().status for answer in answers} == {408}
+
+
+def _received(served: Served) -> bytes:
+    """The part of a body that has arrived."""
+    return b"".join(b"".join(connection._reader._body) for connection in served.all_connections)
+
+
+@on_both_loops
+async def test_a_slow_body_that_goes_on_is_waited_for() -> None:
+    clock = [0.0]
+    limits = Limits(header_timeout_s=2, read_idle_timeout_s=2)
+    async with serving(echo, limits=limits, clock=lambda: clock[0]) as served:
+        peer = await served.peer()
+        peer.send(post(b"")[:-4].replace(b"Length: 0", b"Length: 10") + b"\r\n\r\n")
+        for number in range(1, 10):
+            # Far longer than the bound for a head, each pause shorter than that between bytes.
+            peer.send(b"x")
+            await until(lambda number=number: len(_received(served)) == number)  # type: ignore[misc]
+            clock[0] += 1.9
+            served.connection.sweep(clock[0])
+        peer.send(b"x")
+        assert (await peer.answer()).status == 200
+
+
+@on_both_loops
+async def test_idle_connections_are_closed_without_a_word() -> None:
+    async with serving(echo, limits=QUICK) as served:
+        fresh, used = await served.peer(), await served.peer()
+        assert (await used.get()).status == 200
+        assert await fresh.at_end()
+        assert await used.at_end()
+
+
+@on_both_loops
+async def test_work_is_not_idleness() -> None:
+    held = Held()
+    async with serving(held, limits=QUICK) as served:
+        streaming, waiting, idle = [await served.peer() for _ in range(3)]
+        streaming.send(get())
+        [stream] = await held.count(1)
+        stream.start(200, [])
+        waiting.send(get())
+        await held.count(2)
+        assert await idle.at_end()
+        await (await served.peer()).at_end()
+        stream.end()
+        held.exchanges[1].respond(Response(200))
+        assert (await streaming.answer()).status == 200
+        assert (await waiting.answer()).status == 200
+
+
+@on_both_loops
+async def test_a_stalled_reader_is_cut_and_costs_only_itself() -> None:
+    held = Held()
+
+    def app(exchange: Exchange) -> None:
+        if exchange.request.path == "/stream":
+            held(exchange)
+        else:
+            echo(exchange)
+
+    async with serving(app, limits=QUICK) as served:
+        stalled, other = await served.peer(limit=1024), await served.peer()
+        stalled.send(get("/stream"))
+        [exchange] = await held.count(1)
+        exchange.start(200, [])
+        while exchange.writable:
+            exchange.write(b"x" * 65_536)
+        while not held.gone:
+            # Being written to is not reading.
+            exchange.write(b"y")
+            assert (await other.get()).status == 200
+        assert exchange.disconnected
+        assert exchange.writable is False
+        assert (await other.get()).status == 200
+
+
+@on_both_loops
+async def test_a_peer_that_does_not_read_its_last_answer_is_cut() -> None:
+    def app(exchange: Exchange) -> None:
+        exchange.respond(Response(200, b"x" * 20_000_000))
+
+    async with serving(app, limits=QUICK) as served:
+        peer = await served.peer(limit=1024)
+        peer.send(get(extra="Connection: close\r\n"))
+        await peer.head()
+        await served.listener.wait_drained()
+
+
+@on_both_loops
+async def test_a_peer_that_asks_without_reading_is_not_asked_for_more() -> None:
+    asked = 0
+
+    def app(exchange: Exchange) -> None:
+        nonlocal asked
+        asked += 1
+        exchange.respond(Response(200, b"x" * 1_000_000))
+
+    async with serving(app) as served:
+        peer = await served.peer(limit=1024)
+        peer.send(get() * 200)
+        await until(lambda: served.all_connections and served.connection._waiting)
+        assert asked < 50
+        for _ in range(200):
+            assert len((await peer.answer()).body) == 1_000_000
+        assert asked == 200
+
+
+@on_both_loops
+async def test_endless_data_behind_a_last_request_is_not_read() -> None:
+    held = Held()
+    async with serving(held, limits=Limits(linger_bytes=100_000)) as served:
+        peer = await served.peer()
+        peer.send(get(extra="Connection: close\r\n") + b"x" * 20_000_000)
+        [exchange] = await held.count(1)
+        await until(lambda: served.connection._discarded_bytes > 100_000)
+        exchange.respond(Response(200, b"done"))
+        await served.listener.wait_drained()
+
+
+@on_both_loops
+async def test_resets_at_any_moment() -> None:
+    held = Held()
+    async with serving(held, limits=QUICK) as served:
+        whole = post(b"x" * 50)
+        for cut in range(0, len(whole), 7):
+            peer = await served.peer()
+            peer.send(whole[:cut])
+            await until(lambda: served.listener.connections == 1)
+            peer.reset()
+            await served.listener.wait_drained()
+        assert held.exchanges == []
+        peer = await served.peer()
+        peer.send(whole)
+        [exchange] = await held.count(1)
+        exchange.start(200, [])
+        peer.reset()
+        await held.count_gone(1)
+        exchange.write(b"x")
+        exchange.end()

@@ -1,0 +1,214 @@
+"""Any split of the bytes gives the same requests; what we accept, h11 reads the same way."""
+
+import asyncio
+from typing import Any
+from urllib.parse import unquote
+
+import h11
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.http.connection import Connection
+from mooring.http.house import House
+from mooring.http.limits import Limits
+from mooring.http.problems import Refusal
+from mooring.http.reader import RequestReader
+from mooring.wire.http import Exchange, Request, Response
+
+LIMITS = Limits(max_body_bytes=500, max_header_bytes=2000, max_target_bytes=200)
+
+token = st.text("abcXYZ09-_!#$", min_size=1, max_size=12)
+value = st.binary(max_size=30).map(
+    lambda raw: bytes(byte for byte in raw if byte == 9 or (byte >= 32 and byte != 127)).strip()
+)
+fields = st.lists(st.tuples(token.map(lambda name: ("X-" + name).encode()), value), max_size=5)
+path = st.text("abc/%20.~", max_size=10).map(lambda text: "/" + text.replace("%", "%41"))
+query = st.none() | st.text("abc=&?/%", max_size=10)
+methods = st.sampled_from(["GET", "POST", "DELETE", "OPTIONS", "PUT"])
+
+
+@st.composite
+def request_bytes(draw: st.DrawFn) -> bytes:
+    target = draw(path) + ("" if (asked := draw(query)) is None else "?" + asked)
+    head = f"{draw(methods)} {target} HTTP/1.1\r\nHost: a\r\n".encode()
+    for name, content in draw(fields):
+        head += name + draw(st.sampled_from([b":", b": ", b":\t "])) + content + b"\r\n"
+    body = draw(st.binary(max_size=60))
+    kind = draw(st.sampled_from(["none", "length", "chunked", "upgrade", "upgrade chunked"]))
+    if "upgrade" in kind:
+        head += b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
+    if "chunked" in kind:
+        cuts = draw(st.integers(1, 20))
+        pieces = [body[at : at + cuts] for at in range(0, len(body), cuts)]
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+        trailer = draw(st.sampled_from([b"", b"X-Trailer: t\r\n"]))
+        return head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n" + trailer + b"\r\n"
+    if kind == "none":
+        return head + b"\r\n"
+    return head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def split(data: bytes, sizes: list[int]) -> list[bytes]:
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(data[at : at + size])
+        at += size
+    return [piece for piece in [*pieces, data[at:]] if piece]
+
+
+def read(pieces: list[bytes], limits: Limits = LIMITS) -> list[Any]:
+    """What the reader makes of it: requests as tuples, then the refusal's status if there is one."""
+    seen: list[Any] = []
+
+    def on_request(request: Request, keep_alive: bool, is_http_1_0: bool) -> None:
+        seen.append(
+            (
+                request.method,
+                request.path,
+                request.query,
+                request.headers,
+                request.body,
+                keep_alive,
+                is_http_1_0,
+            )
+        )
+
+    reader = RequestReader(limits, on_request, lambda: None)
+    try:
+        for piece in pieces:
+            reader.feed(piece)
+    except Refusal as refusal:
+        seen.append(refusal.status)
+    return seen
+
+
+sizes = st.lists(st.integers(1, 40), max_size=30)
+
+
+@given(st.lists(request_bytes(), min_size=1, max_size=4), sizes)
+def test_any_split_gives_the_same_requests(requests: list[bytes], cuts: list[int]) -> None:
+    data = b"".join(requests)
+    whole = read([data])
+    assert len(whole) == len(requests)
+    assert read(split(data, cuts)) == whole
+    assert read([data[at : at + 1] for at in range(len(data))]) == whole
+
+
+noise = st.sampled_from(
+    [b"\r\n", b"\n", b"\r", b" ", b"\0", b"\x01", b":", b"#", b"%", b"\xff", b"HTTP/1.0", b"GET / ",
+     b"Host: b\r\n", b"Content-Length: 3\r\n", b"0\r\n\r\n", b"Transfer-Encoding: chunked\r\n",
+     b"Transfer-Encoding: gzip, chunked\r\n", b"Connection: close\r\n", b"Expect: 100-continue\r\n"]
+)  # fmt: skip
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    data = b"".join(draw(st.lists(request_bytes(), min_size=1, max_size=3)))
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(data)))
+        data = data[:at] + draw(noise) + data[at + draw(st.integers(0, 3)) :]
+    return data
+
+
+@given(damaged(), sizes)
+def test_any_split_of_damaged_bytes_gives_the_same_end(data: bytes, cuts: list[int]) -> None:
+    assert read(split(data, cuts)) == read([data])
+
+
+def read_with_h11(data: bytes) -> list[Any]:
+    connection = h11.Connection(h11.SERVER)
+    connection.receive_data(data)
+    seen: list[Any] = []
+    body = b""
+    while True:
+        try:
+            event = connection.next_event()
+        except h11.RemoteProtocolError:
+            return seen
+        if isinstance(event, h11.Request):
+            body = b""
+            head = event
+        elif isinstance(event, h11.Data):
+            body += bytes(event.data)
+        elif isinstance(event, h11.EndOfMessage):
+            seen.append((head.method.decode(), head.target, [tuple(field) for field in head.headers], body))
+            # Answer, so that it goes on to the next request.
+            connection.send(h11.Response(status_code=200, headers=[(b"content-length", b"0")]))
+            connection.send(h11.EndOfMessage())
+            if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+                return seen
+            connection.start_next_cycle()
+        else:
+            return seen
+
+
+def agree(data: bytes) -> tuple[list[Any], list[Any]]:
+    ours = [request for request in read([data]) if isinstance(request, tuple)]
+    theirs = read_with_h11(data)
+    for mine, other in zip(ours, theirs, strict=False):
+        assert mine[0] == other[0]
+        path, _, query = other[1].partition(b"?")
+        assert mine[1:3] == (unquote(path.decode()), query.decode())
+        assert mine[3] == other[2]
+        assert mine[4] == other[3]
+    return ours, theirs
+
+
+@given(st.lists(request_bytes(), min_size=1, max_size=3))
+def test_h11_reads_the_same_requests(requests: list[bytes]) -> None:
+    data = b"".join(requests).replace(b"Connection: Upgrade\r\nUpgrade: h2c\r\n", b"")
+    ours, theirs = agree(data)
+    assert len(ours) == len(theirs) == len(requests)
+
+
+@given(damaged())
+def test_what_both_accept_of_damaged_bytes_is_the_same(data: bytes) -> None:
+    agree(data)
+
+
+class FakeTransport:
+    """Keeps what was written."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.closed = False
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 1) if name == "peername" else None
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.closed = True
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def answered(pieces: list[bytes]) -> tuple[bytes, bool]:
+    def app(exchange: Exchange) -> None:
+        request = exchange.request
+        exchange.respond(Response(200, request.path.encode() + request.body))
+
+    async def run() -> tuple[bytes, bool]:
+        transport = FakeTransport()
+        connection = Connection(House(app, LIMITS, lambda: 0.0))
+        connection.connection_made(transport)  # type: ignore[arg-type]
+        for piece in pieces:
+            connection.data_received(piece)
+        sent = b"\r\n".join(line for line in transport.sent.split(b"\r\n") if not line.startswith(b"date: "))
+        return sent, transport.closed
+
+    return asyncio.run(run())
+
+
+@given(damaged(), sizes)
+def test_any_split_gives_the_same_answers(data: bytes, cuts: list[int]) -> None:
+    assert answered(split(data, cuts)) == answered([data])

@@ -108,23 +108,21 @@ async def test_a_question_of_the_dead_is_withdrawn_and_its_late_answer_reaches_n
         assert not any(line.get("result") == {"late": True} for line in heard)
 
 
-async def test_with_retry_what_may_be_repeated_is_sent_again_and_nothing_else() -> None:
+async def test_with_retry_what_may_be_repeated_is_run_again_and_nothing_else() -> None:
     async with hosting(DEMO, retry=True) as host, client_of(host.port) as client:
         await client.result("tools/list")  # shows which tools say that they may be repeated
         pid = json.loads(await client.text("counter"))["pid"]
-        os.kill(pid, signal.SIGSTOP)
+        tools = (("sleep", {"seconds": 1}), ("crash", {"after_ms": 600_000}))
         calls = [
             asyncio.create_task(client.ask("tools/call", {"name": name, "arguments": arguments}))
-            for name, arguments in (("echo", {"text": "again"}), ("counter", {}))
+            for name, arguments in tools
         ]
-        listed = asyncio.create_task(client.ask("resources/list"))
-        await _in_flight(host.port, 3)
-        os.kill(pid, signal.SIGKILL)
-        echo, counter = await asyncio.gather(*calls)
-        assert echo["result"]["content"][0]["text"] == "again"
-        assert counter["error"]["data"]["reason"] == "server_exited"
-        assert "result" in await listed
-        assert json.loads(await client.text("counter"))["count"] == 1, "not executed twice"
+        await _in_flight(host.port, 2)
+        await client.text("echo", text="by now both have been read")
+        await kill(host, pid)
+        repeatable, other = await asyncio.gather(*calls)
+        assert "result" in repeatable
+        assert other["error"]["data"]["reason"] == "server_exited"
 
 
 async def test_an_idle_child_is_ended_its_session_is_not() -> None:
@@ -245,3 +243,18 @@ async def test_sessions_are_counted_and_the_longest_asleep_gives_way() -> None:
                     (await one.raw("POST", one.request("x/pid"))).status == 404 for one in (first, second)
                 ]
                 assert sorted(gone) == [False, True]
+
+
+async def test_a_call_that_the_dead_server_never_read_is_given_to_the_next_one() -> None:
+    """No window between a death and its being noticed: a call that fell into it was not executed."""
+    async with hosting(DEMO) as host, client_of(host.port) as client:
+        for _ in range(3):
+            pid = json.loads(await client.text("counter"))["pid"]
+            os.kill(pid, signal.SIGSTOP)
+            calls = [asyncio.create_task(client.call("counter")) for _ in range(10)]
+            await _in_flight(host.port, 10)
+            os.kill(pid, signal.SIGKILL)
+            calls += [asyncio.create_task(client.call("counter")) for _ in range(10)]
+            said = [json.loads(answer["content"][0]["text"]) for answer in await asyncio.gather(*calls)]
+            assert sorted(answer["count"] for answer in said) == list(range(1, 21)), "each executed once"
+            assert {answer["pid"] for answer in said} & {pid} == set()

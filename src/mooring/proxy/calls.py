@@ -48,6 +48,7 @@ class Call:
         "line",
         "method",
         "params",
+        "position",
         "reply",
         "retried",
         "sent",
@@ -64,6 +65,7 @@ class Call:
         self.since = now
         self.token: Id | None = None
         self.sent = False
+        self.position = 0  # behind the call in what its instance was sent
         self.retried = False
         self.deadline: float | None = None
         self.cancelled_at: float | None = None

@@ -63,8 +63,16 @@ class Channel(Protocol):
         """Hand over an instance nobody has spoken to: from now on `receiver` hears it."""
         ...
 
-    def send(self, line: bytes) -> None:
-        """Queue one line, given without its line end. Does nothing once the instance is gone."""
+    @property
+    def consumed(self) -> int:
+        """Up to which position it has read its input, at most: what lies behind was never executed."""
+        ...
+
+    def send(self, line: bytes) -> int:
+        """Queue one line, given without its line end; returns the position behind it.
+
+        Does nothing else once the instance is gone.
+        """
         ...
 
     def pause_reading(self) -> None:

@@ -243,9 +243,10 @@ class Session:
             item.accepted()
 
     def _write(self, channel: Channel, item: WaitingLine) -> None:
+        position = channel.send(item.line)
         if item.call is not None:
             item.call.sent = True
-        channel.send(item.line)
+            item.call.position = position
         if item.accepted is not None:
             item.accepted()
 
@@ -478,17 +479,18 @@ class Session:
 
     def on_gone(self, exit: ExitLike) -> None:
         """The instance has ended by itself: an event, not an ending."""
-        self._channel = None
-        if self.state is SessionState.CLOSED:
+        channel, self._channel = self._channel, None
+        if self.state is SessionState.CLOSED or channel is None:
             return
         self._reset_by = str(exit)
         self._questions.lose(f"ended while it was being initialized ({exit})")
         self._withdraw_questions(f"the server ended ({exit})")
+        consumed = channel.consumed
         for call in reversed(list(self.calls.values())):
             if not call.sent:
                 continue
-            if self._may_retry(call):
-                call.sent, call.retried = False, True
+            if self._may_send_again(call, consumed):
+                call.sent = False
                 self._stats.calls_retried += 1
                 self._waiting.put_back(WaitingLine(call.line, call))
             else:
@@ -504,10 +506,16 @@ class Session:
         text = f"the server ended ({exit}) while it was handling {call.method}; it may have been executed"
         self._fail(call, Failure("server_exited", text, retryable=retryable, exit=exit))
 
-    def _may_retry(self, call: Call) -> bool:
-        if not self._policy.retry or call.retried or call.method == "initialize":
+    def _may_send_again(self, call: Call, consumed: int) -> bool:
+        """Was it never read; or may it be repeated, and has not been?"""
+        if call.method == "initialize":
+            return False  # without a session there is nothing to save, and the client should know at once
+        if call.position > consumed:
+            return True
+        if not self._policy.retry or call.retried:
             return False
-        return self.memory.may_repeat(call.method, call.params)
+        call.retried = self.memory.may_repeat(call.method, call.params)
+        return call.retried
 
     def _withdraw_questions(self, reason: str) -> None:
         """The client need not answer what nobody asks any more."""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
+from mooring.proxy.session import SessionState
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
@@ -174,9 +175,14 @@ class Workload:
                 instance.n, instance.started_at, reason, others_working=bool(self._working)
             )
         self._dismiss(instance, reason)
-        if not self._lent:
-            self._dismiss_spares("not in use")
-            self.supervisor.idle()
+        self._check_use()
+
+    def _check_use(self) -> None:
+        """A spare is kept only while somebody needs instances."""
+        if self._lent or any(s.state is SessionState.CONNECTING for s in self.proxy.sessions.values()):
+            return
+        self._dismiss_spares("not in use")
+        self.supervisor.idle()
 
     async def _launch(self) -> ProcessInstance:
         self._launching += 1
@@ -258,8 +264,8 @@ class Workload:
         self.supervisor.instance_exited(
             instance.n, instance.started_at, str(exit), others_working=bool(self._working)
         )
-        if not self._lent:
-            self._dismiss_spares("not in use")
+        # Later: a session that has just lost its instance is about to take the spare.
+        asyncio.get_running_loop().call_soon(self._check_use)
 
     # Being ready
 

@@ -1,0 +1,174 @@
+"""A child's stdin, written by ourselves so that we know how much of it the child has read.
+
+When a child dies, what it had not read was not executed, and can be given to its successor:
+that is the difference between "the call failed" and "nothing happened". A pipe keeps its
+unread bytes as long as one end is open, and tells their number (FIONREAD).
+
+Invariants:
+- Lines are written in order; `position` counts every byte given to `send_line`, written or not.
+- `consumed` never says less than the child may have read: while anybody holds the read end, or
+  where the kernel does not tell, everything written counts as read.
+- The descriptor is closed exactly once; `on_lost` is called once, from the loop, after that.
+"""
+
+import array
+import asyncio
+import fcntl
+import os
+import select
+import sys
+import termios
+from collections import deque
+from collections.abc import Callable
+
+from mooring.runtimes.pipes import Descriptor
+
+__all__ = ["InputPipe"]
+
+HIGH_WATER_BYTES = 256 * 1024
+"""So much may wait for a child to read it before it counts as not writable."""
+_MOST_PARTS = 512
+"""Of one write: half of Linux's IOV_MAX."""
+_LINE_END = memoryview(b"\n")
+
+
+class InputPipe:
+    """The write end of a child's stdin."""
+
+    def __init__(self, on_writable: Callable[[], None], on_lost: Callable[[], None]) -> None:
+        self._on_writable = on_writable
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._descriptor: Descriptor | None = None
+        self._queue: deque[memoryview] = deque()
+        self._position = 0
+        self._written = 0
+        self._consumed = 0
+        self._scheduled = False
+        self._waiting = False
+        self._full = False
+        self._closing = False
+
+    def connect(self, descriptor: Descriptor) -> None:
+        """Take the descriptor; it is ours from now on."""
+        os.set_blocking(descriptor.fileno(), False)
+        # A pipe's write end is never readable: it only shows that nobody reads the other one any more.
+        self._loop.add_reader(descriptor.fileno(), self._lose)
+        self._descriptor = descriptor
+
+    @property
+    def closed(self) -> bool:
+        """The descriptor is given back."""
+        return self._descriptor is None
+
+    @property
+    def writable(self) -> bool:
+        """Less than the high-water mark is waiting."""
+        return not self._full and not self._closing
+
+    @property
+    def consumed(self) -> int:
+        """Up to which position the child has read, at most."""
+        return self._consumed if self._descriptor is None else self._measure(self._descriptor.fileno())
+
+    def send_line(self, line: bytes) -> int:
+        """Queue a line; returns the position behind it. It goes nowhere once the pipe is closed."""
+        self._position += len(line) + 1
+        if self._closing or self._descriptor is None:
+            return self._position
+        self._queue.append(memoryview(line))
+        self._queue.append(_LINE_END)
+        if not self._scheduled and not self._waiting:
+            # At the end of the loop's turn: what comes in one turn goes out in one write.
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+        if self._position - self._written > HIGH_WATER_BYTES:
+            self._full = True
+        return self._position
+
+    def close(self) -> None:
+        """Send what is queued, then the end of the input."""
+        if not self._closing:
+            self._closing = True
+            if not self._queue:
+                self._release()
+
+    def abort(self) -> None:
+        """The end of the input now, whatever is queued."""
+        self._closing = True
+        self._release()
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._descriptor is None:
+            return
+        while self._queue:
+            parts = [self._queue[n] for n in range(min(len(self._queue), _MOST_PARTS))]
+            try:
+                number = os.writev(self._descriptor.fileno(), parts)
+            except BlockingIOError:
+                self._wait(self._descriptor.fileno())
+                return
+            except OSError:  # the child closed it, or is gone
+                self._lose()
+                return
+            self._written += number
+            self._drop(number)
+        self._wrote_all()
+
+    def _drop(self, number: int) -> None:
+        """Take what was written off the queue."""
+        while number:
+            first = self._queue.popleft()
+            if len(first) > number:
+                self._queue.appendleft(first[number:])
+                return
+            number -= len(first)
+
+    def _wait(self, number: int) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._loop.add_writer(number, self._flush)
+        self._relax()
+
+    def _wrote_all(self) -> None:
+        if self._waiting and self._descriptor is not None:
+            self._waiting = False
+            self._loop.remove_writer(self._descriptor.fileno())
+        if self._closing:
+            self._release()
+        else:
+            self._relax()
+
+    def _relax(self) -> None:
+        if self._full and not self._closing and self._position - self._written <= HIGH_WATER_BYTES:
+            self._full = False
+            self._on_writable()
+
+    def _lose(self) -> None:
+        """Nobody reads it any more."""
+        self._closing = True
+        self._release()
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        self._consumed = self._measure(descriptor.fileno())
+        self._queue.clear()
+        self._loop.remove_reader(descriptor.fileno())
+        if self._waiting:
+            self._loop.remove_writer(descriptor.fileno())
+        descriptor.close()
+        self._loop.call_soon(self._on_lost)
+
+    def _measure(self, number: int) -> int:
+        if sys.platform != "linux":
+            return self._written  # what other kernels tell of a pipe's write end is not known to us
+        poll = select.poll()
+        poll.register(number, 0)
+        if not any(event & select.POLLERR for _, event in poll.poll(0)):
+            return self._written  # somebody may still be reading
+        unread = array.array("i", [0])
+        fcntl.ioctl(number, termios.FIONREAD, unread)
+        return self._written - unread[0]

@@ -1,0 +1,132 @@
+"""What a child says: its stdout as lines for a receiver, its stderr as text for people.
+
+stdout is left in the pipe until somebody listens. stderr is always read, to its very end: a
+child must never wait because nobody reads its complaints.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mooring.runtimes.exits import Exit
+from mooring.runtimes.pipes import OutputPipe
+from mooring.runtimes.text import TextLines
+from mooring.wire.lines import LineDecoder, LongLine
+
+__all__ = ["LineOutput", "Receiver", "TextOutput", "call"]
+
+logger = logging.getLogger(__name__)
+
+
+class Receiver(Protocol):
+    """Who hears an instance. Called from the event loop, never from within `send`."""
+
+    def on_line(self, line: bytes) -> None:
+        """One line of its output, without the line end."""
+        ...
+
+    def on_long_line(self, line: LongLine) -> None:
+        """A line over the limit: what was kept of it."""
+        ...
+
+    def on_writable(self) -> None:
+        """`writable` has turned true again."""
+        ...
+
+    def on_gone(self, exit: Exit) -> None:
+        """It has exited and its output has been read to the end. Called once, last."""
+        ...
+
+
+def call(listener: Callable[..., None], *arguments: Any) -> None:
+    """Call a listener; what it raises is logged, so that the reading goes on."""
+    try:
+        listener(*arguments)
+    except Exception:
+        logger.exception("a listener failed")
+
+
+class LineOutput:
+    """stdout: read only while somebody listens and does not ask for a pause."""
+
+    def __init__(self, max_line_bytes: int, on_end: Callable[[], None]) -> None:
+        self.pipe = OutputPipe(self._on_data, self._on_pipe_end)
+        self.receiver: Receiver | None = None
+        self._decoder: LineDecoder | None = LineDecoder(max_line_bytes)
+        self._on_end = on_end
+        self._paused = False
+        self._unpausable = False
+
+    def attach(self, receiver: Receiver) -> None:
+        """Begin to read."""
+        self.receiver = receiver
+        self._turn()
+
+    def pause_until_heard(self) -> None:
+        """Leave it unread until somebody listens. Not before the loop has the pipe: it would read on."""
+        self._turn()
+
+    def pause(self) -> None:
+        """Leave what comes in the pipe; lines that were read already still come."""
+        self._paused = True
+        self._turn()
+
+    def resume(self) -> None:
+        """Read on."""
+        self._paused = False
+        self._turn()
+
+    def read_to_end(self) -> None:
+        """No more pauses: the writer has ended, and what it left fits the pipe."""
+        self._unpausable = True
+        self._turn()
+
+    def finish(self) -> None:
+        """Hand over what there is, an unterminated line included, and discard whatever comes later."""
+        self.pipe.read_rest()
+        decoder, self._decoder = self._decoder, None
+        if decoder is not None and (line := decoder.close()):
+            self._deliver(line)
+        self.pipe.resume()
+
+    def _turn(self) -> None:
+        if self.receiver is not None and (self._unpausable or not self._paused):
+            self.pipe.resume()
+        else:
+            self.pipe.pause()
+
+    def _on_data(self, data: bytes) -> None:
+        if self._decoder is not None:
+            for line in self._decoder.feed(data):
+                self._deliver(line)
+
+    def _deliver(self, line: bytes | LongLine) -> None:
+        if self.receiver is None:
+            return
+        if isinstance(line, LongLine):
+            call(self.receiver.on_long_line, line)
+        else:
+            call(self.receiver.on_line, line)
+
+    def _on_pipe_end(self) -> None:
+        self.finish()
+        self._on_end()
+
+
+class TextOutput:
+    """stderr: always read."""
+
+    def __init__(self, on_text: Callable[[str], None], on_end: Callable[[], None]) -> None:
+        self.pipe = OutputPipe(self._on_data, self._on_pipe_end)
+        self._lines = TextLines()
+        self._on_text = on_text
+        self._on_end = on_end
+
+    def _on_data(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            call(self._on_text, line)
+
+    def _on_pipe_end(self) -> None:
+        if (line := self._lines.close()) is not None:
+            call(self._on_text, line)
+        self._on_end()

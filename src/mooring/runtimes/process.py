@@ -1,0 +1,300 @@
+"""One child process: its pipes, its exit, its end.
+
+Invariants:
+- The leader is reaped last, after all else in its session has ended. Until then its number names
+  nobody else, so its group and session can be signalled safely. Its exit is told before that.
+- One task, owned here, ends an instance: begun by `stop`, by an exit that leaves something
+  behind, or by a pipe that closed without an exit. Callers wait for it, none of them runs it.
+- A receiver hears all lines, then `on_gone`, once; whoever made the runtime hears that just before.
+  What they raise is logged and harms nobody.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from mooring.runtimes.exits import CAN_PEEK, UNKNOWN, Exit, ExitWatch, peek, reap
+from mooring.runtimes.input import InputPipe
+from mooring.runtimes.output import LineOutput, Receiver, TextOutput, call
+from mooring.runtimes.proctable import Session
+from mooring.runtimes.stopping import (
+    StopOutcome,
+    StopPatience,
+    end_session,
+    end_session_now,
+    first_of,
+    is_empty,
+    reap_adopted,
+)
+
+__all__ = ["ProcessInstance"]
+
+logger = logging.getLogger(__name__)
+
+OUTPUT_GRACE_S = 1.0
+"""After the exit, for the end of its output: something it started may hold the pipe open for ever."""
+LEAVING_GRACE_S = 1.0
+"""At least this for the exit after it closed its stdin or stdout itself: a program that exits does that."""
+
+
+class ProcessInstance:
+    """A running program. Made by `ProcessRuntime.start` only."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        n: int,
+        max_line_bytes: int,
+        patience: StopPatience,
+        on_stderr: Callable[[int, str], None],
+        on_gone: "Callable[[ProcessInstance, Exit], None]",
+        on_reaped: "Callable[[ProcessInstance], None]",
+        on_closed: "Callable[[ProcessInstance], None]",
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.name = name
+        self.n = n
+        self.pid = 0
+        self.started_at = 0.0
+        self.stdin = InputPipe(self._on_writable, self._on_stdin_lost)
+        self.stdout = LineOutput(max_line_bytes, self._on_stdout_end)
+        self.stderr = TextOutput(lambda text: on_stderr(self.pid, text), self._on_pipe_closed)
+        self._patience = patience
+        self._tell_gone = on_gone
+        self._tell_reaped = on_reaped
+        self._tell_closed = on_closed
+        self._session: Session | None = None
+        self._watch: ExitWatch | None = None
+        self._ending: asyncio.Task[StopOutcome] | None = None
+        self._output_bound: asyncio.TimerHandle | None = None
+        self._reaped = False
+        self._survivors: tuple[int, ...] = ()
+        self._exited: asyncio.Future[Exit] = loop.create_future()
+        self._gone: asyncio.Future[None] = loop.create_future()
+        self._closed: asyncio.Future[None] = loop.create_future()
+        self._hurried: asyncio.Future[None] = loop.create_future()
+
+    def __repr__(self) -> str:
+        return f"<ProcessInstance {self.name}:{self.n} pid {self.pid}, {self.exit or 'running'}>"
+
+    def begin(self, session: Session, started_at: float) -> None:
+        """The process exists: watch it. Raises OSError if there is nothing left to do so with."""
+        self._watch = ExitWatch(session.leader, self._on_exit)
+        self.pid = session.leader
+        self.started_at = started_at
+        self._session = session
+
+    # What the proxy needs of it
+
+    @property
+    def writable(self) -> bool:
+        """Less than the high-water mark is waiting to be read by the instance."""
+        return self.stdin.writable
+
+    def attach(self, receiver: Receiver) -> None:
+        """From now on `receiver` hears it, and nobody else; before the first, its output is left unread."""
+        self.stdout.attach(receiver)
+        if self._gone.done():
+            asyncio.get_running_loop().call_soon(call, receiver.on_gone, self._exited.result())
+
+    @property
+    def consumed(self) -> int:
+        """Up to which position (see `send`) it has read its input, at most."""
+        return self.stdin.consumed
+
+    def send(self, line: bytes) -> int:
+        """Queue one line, given without its line end; returns the position behind it, in bytes.
+
+        Does nothing else once the instance is gone.
+        """
+        return self.stdin.send_line(line)
+
+    def pause_reading(self) -> None:
+        """Leave its output in the pipe. Lines that were read already, and its last words, still come."""
+        self.stdout.pause()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        self.stdout.resume()
+
+    # Its end
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended, if it has."""
+        return self._exited.result() if self._exited.done() else None
+
+    @property
+    def reaped(self) -> bool:
+        """It is no longer in the process table, nor is anything of its session."""
+        return self._reaped
+
+    async def wait(self) -> Exit:
+        """Wait for its exit, as many as like."""
+        return await asyncio.shield(self._exited)
+
+    async def wait_gone(self) -> Exit:
+        """Wait until it has exited and its output has been read to the end."""
+        await asyncio.shield(self._gone)
+        return self._exited.result()
+
+    async def stop(self) -> StopOutcome:
+        """End it, and wait for that; see `_end`. Cancelling the wait does not cut the stop short."""
+        return await asyncio.shield(self.begin_stop())
+
+    def begin_stop(self) -> "asyncio.Task[StopOutcome]":
+        """End it in the background. Only once: later calls join the first."""
+        return self._begin_ending(self._patience.eof_grace_s)
+
+    def hurry(self) -> None:
+        """No more patience, now or later: a stop goes to SIGKILL at once."""
+        if not self._hurried.done():
+            self._hurried.set_result(None)
+
+    def end_now(self) -> None:
+        """SIGKILL to all, and reap; blocks for the moment that this takes."""
+        if self._session is not None and not self._reaped:
+            self._survivors = end_session_now(self._session)
+            if self._note_exit():
+                self._reap()
+        self.close_pipes()
+
+    async def aclose(self) -> None:
+        """Stop it, and hear no more of what it left behind on purpose."""
+        await self.stop()
+        self.close_pipes()
+        if self._reaped:
+            await asyncio.shield(self._closed)
+
+    def close_pipes(self) -> None:
+        """Give the descriptors back, at the loop's next turn."""
+        self.stdin.abort()
+        self.stdout.pipe.close()
+        self.stderr.pipe.close()
+
+    def _begin_ending(self, eof_grace_s: float) -> "asyncio.Task[StopOutcome]":
+        if self._ending is None or self._ending.cancelled():
+            self._ending = asyncio.create_task(self._end(eof_grace_s), name=f"end {self.name}:{self.n}")
+            self._ending.add_done_callback(self._on_ended)
+        return self._ending
+
+    async def _end(self, eof_grace_s: float) -> StopOutcome:
+        """The Stop sequence.
+
+        1. Close its stdin.
+        2. Wait for its exit, at most `eof_grace_s`. It may be deaf: then cut off what is queued.
+        3. SIGTERM to its group, and to what its session holds beyond it.
+        4. Wait until all are gone, at most `stop_grace_s`.
+        5. SIGKILL to the same.
+        6. Sweep: again until nothing is left of its session.
+        7. Reap it, and let its output come to its end.
+        """
+        # 1
+        self.stdin.close()
+        # 2
+        if eof_grace_s > 0:
+            await first_of(self._exited, self._hurried, timeout_s=eof_grace_s)
+        self.stdin.abort()
+        # 3 to 6
+        if self._session is not None and not self._reaped:
+            self._survivors = await end_session(
+                self._session, self._patience.stop_grace_s, exited=self._exited, hurried=self._hurried
+            )
+        # 7
+        if self.pid not in self._survivors:
+            await asyncio.shield(self._exited)
+            self._reap()
+            await first_of(self._closed, timeout_s=OUTPUT_GRACE_S)
+            await asyncio.shield(self._gone)
+        return StopOutcome(self.exit, self._survivors)
+
+    def _on_ended(self, ending: "asyncio.Task[StopOutcome]") -> None:
+        """Here and not in `_end`: a task that is cancelled before its first step runs nothing of it."""
+        if ending.cancelled():
+            self.end_now()
+        elif error := ending.exception():
+            logger.error("stopping %r failed", self, exc_info=error)
+            self.end_now()
+
+    def _on_exit(self) -> None:
+        """Called by the watch: it has exited, and nobody has reaped it."""
+        self._note_exit()
+        if self._ending is not None and not self._ending.done():
+            return  # reaps when the session is swept
+        if self._session is None or is_empty(self._session):
+            self._reap()
+        else:
+            self._begin_ending(0)
+
+    def _note_exit(self) -> bool:
+        if self._exited.done():
+            return True
+        if (ended := peek(self.pid)) is None:
+            return False
+        self._exited.set_result(ended)
+        if self._session is not None:
+            self._session.anchored = CAN_PEEK and ended != UNKNOWN
+        self.stdin.abort()
+        self.stdout.read_to_end()
+        loop = asyncio.get_running_loop()
+        self._output_bound = loop.call_later(OUTPUT_GRACE_S, self._become_gone)
+        self._become_gone_if_heard()
+        return True
+
+    def _reap(self) -> None:
+        if self._reaped:
+            return
+        self._reaped = True
+        if self._watch is not None:
+            self._watch.close()
+        if self._session is not None:
+            reap_adopted(self._session)
+            self._session.anchored = False
+        if CAN_PEEK:
+            reap(self.pid)
+        self._tell_reaped(self)
+        self._on_pipe_closed()
+
+    # Its pipes
+
+    def _on_writable(self) -> None:
+        if self.stdout.receiver is not None:
+            call(self.stdout.receiver.on_writable)
+
+    def _on_stdin_lost(self) -> None:
+        self._on_pipe_closed()
+        self._end_if_useless()
+
+    def _on_stdout_end(self) -> None:
+        self._on_pipe_closed()
+        self._become_gone_if_heard()
+        self._end_if_useless()
+
+    def _on_pipe_closed(self) -> None:
+        pipes_closed = self.stdin.closed and self.stdout.pipe.closed and self.stderr.pipe.closed
+        if self._reaped and pipes_closed and not self._closed.done():
+            self._closed.set_result(None)
+            self._tell_closed(self)
+
+    def _end_if_useless(self) -> None:
+        """Without stdin or stdout nothing can be asked of it or answered, for ever: calls would hang."""
+        if self._session is not None and self.exit is None and self._ending is None:
+            self._begin_ending(max(self._patience.eof_grace_s, LEAVING_GRACE_S))
+
+    def _become_gone_if_heard(self) -> None:
+        # With no receiver there is nothing to wait for, and a dead spare must not be lent.
+        if self._exited.done() and (self.stdout.pipe.closed or self.stdout.receiver is None):
+            self._become_gone()
+
+    def _become_gone(self) -> None:
+        """Exited, and heard to the end; or to the end of our patience with what holds its stdout."""
+        if self._gone.done():
+            return
+        if self._output_bound is not None:
+            self._output_bound.cancel()
+        self.stdout.finish()
+        self._gone.set_result(None)
+        call(self._tell_gone, self, self._exited.result())
+        if self.stdout.receiver is not None:
+            call(self.stdout.receiver.on_gone, self._exited.result())

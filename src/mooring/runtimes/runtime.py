@@ -1,0 +1,170 @@
+"""Starting programs, and making sure that all of them end.
+
+What `start` raises tells a caller whether another attempt is worth it:
+
+- `UserError`, with the codes of `check`: it cannot start until somebody changes something.
+- `ServerFailed`, code `cannot_start`: the system refuses to run this program. The same.
+- `Unavailable`, code `no_resources`: out of descriptors, memory or processes. Later it may work.
+- `Unavailable`, code `shutting_down`: the runtime is closed.
+
+Whatever it raises, and wherever it is cancelled: no child and no descriptor is left.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+
+from mooring.errors import Unavailable
+from mooring.runtimes.environment import marker
+from mooring.runtimes.exits import Exit
+from mooring.runtimes.guardian import Guardian
+from mooring.runtimes.pipes import Descriptor, open_pipe
+from mooring.runtimes.process import ProcessInstance
+from mooring.runtimes.proctable import Session
+from mooring.runtimes.program import ProcessSpec, check_program
+from mooring.runtimes.spawning import abandon, spawn, step
+from mooring.runtimes.stopping import StopPatience
+
+__all__ = ["ProcessRuntime"]
+
+DEFAULT_MAX_LINE_BYTES = 64 * 1024 * 1024
+
+
+class ProcessRuntime:
+    """Child processes of this process, and their guardian."""
+
+    def __init__(
+        self,
+        *,
+        on_stderr: Callable[[int, str], None],
+        on_gone: Callable[[ProcessInstance, Exit], None] = lambda instance, exit: None,
+        max_line_bytes: int = DEFAULT_MAX_LINE_BYTES,
+        patience: StopPatience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        owner: str | None = None,
+    ) -> None:
+        self.owner = owner or secrets.token_hex(8)
+        """Who started a process, as its marker says: never the same for two runtimes."""
+        self._on_stderr = on_stderr
+        self._on_gone = on_gone
+        self._max_line_bytes = max_line_bytes
+        self._patience = patience or StopPatience()
+        self._clock = clock
+        self._guardian = Guardian(clock)
+        self._started = 0
+        self._instances: set[ProcessInstance] = set()
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def instances(self) -> tuple[ProcessInstance, ...]:
+        """Those that are not reaped, in the order of their start."""
+        alive = (instance for instance in self._instances if not instance.reaped)
+        return tuple(sorted(alive, key=lambda instance: instance.n))
+
+    @property
+    def guardian_pid(self) -> int | None:
+        """The process that ends our children should we be killed; None: there is none."""
+        return self._guardian.pid
+
+    def check(self, spec: ProcessSpec) -> None:
+        """Raise a `UserError` if the program cannot be run as asked."""
+        check_program(spec)
+
+    async def start(self, spec: ProcessSpec) -> ProcessInstance:
+        """Run a program.
+
+        1. Check what can be checked beforehand.
+        2. Have a guardian, so that it can be told at once.
+        3. Open the pipes and give our ends to the loop: the only wait, while no process exists.
+        4. Start the process, in a session of its own.
+        5. Watch for its exit, and tell the guardian.
+        """
+        # 1
+        self._check_open(spec)
+        check_program(spec)
+        # 2
+        self._guardian.ensure()
+        instance = self._new_instance(spec)
+        ours: list[Descriptor] = []
+        stdio: list[Descriptor] = []
+        try:
+            # 3
+            with step(spec, "opening the pipes"):
+                await _open_pipes(instance, ours, stdio)
+            self._check_open(spec)
+            # 4
+            session = spawn(spec, marker(self.owner, spec.name, instance.n), stdio)
+            # 5
+            self._adopt(spec, instance, session)
+        except BaseException:
+            instance.close_pipes()
+            for descriptor in (*ours, *stdio):
+                descriptor.close()
+            raise
+        return instance
+
+    def hurry(self) -> None:
+        """No more patience with any of them: stops go to SIGKILL at once."""
+        for instance in self._instances:
+            instance.hurry()
+
+    async def aclose(self) -> None:
+        """Stop all, and the guardian. Idempotent; cancelling the wait does not cut it short."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name="close the process runtime")
+            self._closing.add_done_callback(self._on_closed)
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(each.aclose() for each in self._instances), return_exceptions=True)
+        # Last: until here it would have to end what we did not.
+        await self._guardian.aclose()
+
+    def _on_closed(self, closing: "asyncio.Task[None]") -> None:
+        """Here and not in `_close`: a task that is cancelled before its first step runs nothing of it."""
+        if closing.cancelled():
+            for instance in tuple(self._instances):
+                instance.end_now()
+            self._guardian.end_now()
+
+    def _check_open(self, spec: ProcessSpec) -> None:
+        if self._closing is not None:
+            raise Unavailable(f"{spec.name}: not started, Mooring is shutting down", code="shutting_down")
+
+    def _new_instance(self, spec: ProcessSpec) -> ProcessInstance:
+        self._started += 1
+        return ProcessInstance(
+            name=spec.name,
+            n=self._started,
+            max_line_bytes=self._max_line_bytes,
+            patience=self._patience,
+            on_stderr=self._on_stderr,
+            on_gone=self._on_gone,
+            on_reaped=lambda instance: self._guardian.forget(instance.pid),
+            on_closed=self._instances.discard,
+        )
+
+    def _adopt(self, spec: ProcessSpec, instance: ProcessInstance, session: Session) -> None:
+        try:
+            with step(spec, "watching for its exit"):
+                instance.begin(session, self._clock())
+        except BaseException:
+            abandon(session)
+            raise
+        self._instances.add(instance)
+        self._guardian.register(session)
+
+
+async def _open_pipes(instance: ProcessInstance, ours: list[Descriptor], stdio: list[Descriptor]) -> None:
+    """Fill both lists as descriptors come to exist, so that whoever gave them can close them."""
+    child_end, our_end = open_pipe()
+    stdio.append(child_end)
+    ours.append(our_end)
+    instance.stdin.connect(our_end)
+    for pipe in (instance.stdout.pipe, instance.stderr.pipe):
+        our_end, child_end = open_pipe()
+        stdio.append(child_end)
+        ours.append(our_end)
+        await pipe.connect(our_end)
+    instance.stdout.pause_until_heard()

@@ -1,0 +1,322 @@
+"""Mooring is killed, or its guardian is."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mooring.runtimes import guardian as guardian_module
+from mooring.runtimes import guardian_main
+from mooring.runtimes.guardian import Guardian
+from mooring.runtimes.proctable import Session, start_time
+from tests.faults.test_runtimes_tools import NAUGHTY, PATIENT, bench, on_both_loops
+from tests.support import alive, children, until, within
+
+HOST = """
+import asyncio, json, sys
+import uvloop
+from mooring.runtimes import ProcessRuntime, ProcessSpec
+
+class Teller:
+    def __init__(self, pid): self.pid = pid
+    def on_line(self, line): print(line.decode(), flush=True)
+    def on_long_line(self, line): pass
+    def on_writable(self): pass
+    def on_gone(self, exit): print("gone", self.pid, flush=True)
+
+async def main():
+    runtime = ProcessRuntime(on_stderr=lambda pid, text: None, owner="feedfeed")
+    for argv in json.loads(sys.argv[1]):
+        instance = await runtime.start(ProcessSpec(name="x", argv=tuple(argv)))
+        print("child", instance.pid, flush=True)
+        instance.attach(Teller(instance.pid))
+    print("guardian", runtime.guardian_pid, flush=True)
+    await asyncio.Event().wait()
+
+uvloop.run(main())
+"""
+
+
+def naughty_argv(*words: str) -> list[str]:
+    return [sys.executable, "-I", "-S", str(NAUGHTY), *words]
+
+
+@contextmanager
+def hosted(*commands: list[str]) -> Iterator["subprocess.Popen[str]"]:
+    """A process that hosts a runtime with these children."""
+    argv = [sys.executable, "-c", HOST, json.dumps(commands)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as host:
+        try:
+            yield host
+        finally:
+            host.kill()
+
+
+def told(host: "subprocess.Popen[str]", wanted: dict[str, int]) -> dict[str, list[int]]:
+    """Read its output until each word was said so often."""
+    found: dict[str, list[int]] = {}
+    while any(len(found.get(word, [])) < count for word, count in wanted.items()):
+        assert host.stdout is not None
+        line = host.stdout.readline()
+        assert line, "the host has ended"
+        word, number = line.split()
+        found.setdefault(word, []).append(int(number))
+    return found
+
+
+async def test_killed_with_stubborn_grandchildren() -> None:
+    stubborn = naughty_argv(
+        "ignore-term",
+        "grandchild:stubborn",
+        "grandchild:group,stubborn",
+        "grandchild:unmarked",
+        "grandchild:session,stubborn",
+        "linger",
+    )
+    with subprocess.Popen(["sleep", "100"], start_new_session=True) as bystander:
+        with hosted(stubborn, stubborn, naughty_argv("echo")) as host:
+            pids = told(host, {"child": 3, "grandchild": 8, "guardian": 1})
+            detached = {pid for pid in pids["grandchild"] if os.getsid(pid) == pid}
+            ours = set(pids["child"] + pids["grandchild"]) - detached
+            assert len(ours) == 9
+            host.kill()
+            # The guardian holds nothing of its output: it ends with the host, not with the guardian.
+            assert host.stdout is not None
+            host.stdout.read()
+            assert alive(pids["guardian"][0])
+            await until(lambda: not any(alive(pid) for pid in ours), guardian_bound())
+            await until(lambda: not alive(pids["guardian"][0]))
+            assert all(alive(pid) for pid in detached)
+            for pid in detached:
+                os.kill(pid, signal.SIGKILL)
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def guardian_bound() -> float:
+    """What was promised, and some time for a loaded machine."""
+    patience = guardian_main.EOF_GRACE_S + guardian_main.TERM_GRACE_S + guardian_main.KILL_PATIENCE_S
+    assert patience < 5
+    return patience + 5
+
+
+async def test_killed_after_the_leader_had_left() -> None:
+    """The session is still being swept when the host is killed: the guardian finishes the work."""
+    with hosted(naughty_argv("grandchild:stubborn", "grandchild:group,stubborn", "exit:0")) as host:
+        pids = told(host, {"child": 1, "grandchild": 2, "guardian": 1, "gone": 1})
+        host.kill()
+        await until(lambda: not any(alive(pid) for pid in pids["grandchild"]), guardian_bound())
+        await until(lambda: not alive(pids["guardian"][0]))
+
+
+async def test_the_guardian_survives_what_is_meant_for_everybody() -> None:
+    with hosted(naughty_argv("ignore-term", "say:up 1", "linger")) as host:
+        pids = told(host, {"child": 1, "guardian": 1, "up": 1})
+        meant_for_all = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+        await until(lambda: all(ignores(pids["guardian"][0], signum) for signum in meant_for_all))
+        for signum in meant_for_all:
+            os.kill(pids["guardian"][0], signum)
+        host.kill()
+        await until(lambda: not alive(pids["child"][0]), guardian_bound())
+
+
+def ignores(pid: int, signum: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn"))
+    return bool(int(mask, 16) & (1 << (signum - 1)))
+
+
+@on_both_loops
+async def test_a_killed_guardian_is_replaced_and_told_everything() -> None:
+    async with bench(PATIENT) as it, within():
+        instance, _ = await it.start("ignore-term", "linger")
+        first = it.runtime.guardian_pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: it.runtime.guardian_pid not in (None, first))
+        assert first not in children()
+        guardian = it.runtime._guardian
+        assert set(guardian._sessions) == {instance.pid}
+        instance.hurry()
+        await instance.stop()
+        assert guardian._sessions == {}
+
+
+@on_both_loops
+async def test_a_replaced_guardian_does_its_duty() -> None:
+    """Its pipe is closed behind the runtime's back, as our death would."""
+    async with bench(PATIENT) as it, within():
+        instance, listener = await it.start("ignore-term", "grandchild:group,stubborn", "linger")
+        await until(listener.grandchildren)
+        first = it.runtime.guardian_pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: it.runtime.guardian_pid not in (None, first))
+        it.runtime._guardian._close_pipe()
+        await instance.wait()
+        await until(lambda: not alive(listener.grandchildren()[0]))
+
+
+@on_both_loops
+async def test_it_holds_nothing_of_ours() -> None:
+    async with bench(PATIENT) as it, within():
+        await it.start("echo")
+        pid = it.runtime.guardian_pid
+        assert pid is not None
+        process = Path(f"/proc/{pid}")
+        await until(lambda: ignores(pid, signal.SIGQUIT))  # then it is past its imports
+        held = {entry.name: str(entry.readlink()) for entry in (process / "fd").iterdir()}
+        assert held.pop("0").startswith("pipe:")
+        assert held == {"1": "/dev/null", "2": "/dev/null"}
+        assert str((process / "cwd").readlink()) == "/"
+        assert os.getsid(pid) == pid
+        assert b"HOME" not in (process / "environ").read_bytes()
+
+
+@on_both_loops
+async def test_one_that_cannot_be_started_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    guardian = Guardian(time.monotonic, command=["/no/such/python"])
+    guardian.ensure()
+    guardian.ensure()
+    assert guardian.pid is None
+    assert caplog.text.count("no guardian") == 1
+    session = Session(1, "x", "M=1", anchored=False)
+    guardian.register(session)
+    guardian.forget(1)
+    guardian.forget(1)
+    await guardian.aclose()
+    await guardian.aclose()
+    guardian.ensure()
+
+
+@on_both_loops
+async def test_one_that_cannot_be_watched(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(guardian_module, "ExitWatch", fail)
+    guardian = Guardian(time.monotonic)
+    guardian.ensure()
+    assert guardian.pid is None
+    assert "Too many open files" in caplog.text
+
+
+@on_both_loops
+async def test_one_that_ends_at_once_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    guardian = Guardian(time.monotonic, command=["/bin/true"])
+    guardian.ensure()
+    guardian.register(Session(os.getpid(), "x", "M=1", anchored=False))
+    async with within():
+        await until(lambda: "no guardian" in caplog.text)
+        guardian.ensure()
+        assert guardian.pid is None
+        await guardian.aclose()
+
+
+@on_both_loops
+async def test_one_that_does_not_read_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guardian_module, "MAX_UNREAD_BYTES", 1000)
+    monkeypatch.setattr(guardian_module, "CLOSE_PATIENCE_S", 0.05)
+    guardian = Guardian(time.monotonic, command=["sleep", "1000"])
+    guardian.ensure()
+    first = guardian.pid
+    async with within():
+        for n in range(1_000_000):
+            guardian.register(Session(7_000_000, "x" * 1000, f"M={n}", anchored=False))
+            await asyncio.sleep(0)
+            if guardian.pid != first:
+                break
+        await guardian.aclose()
+        assert guardian.pid is None
+
+
+@on_both_loops
+async def test_a_slow_reader_gets_everything() -> None:
+    """More than the pipe holds, before the guardian has even begun to read."""
+    async with within():
+        guardian = Guardian(time.monotonic)
+        guardian.ensure()
+        for n in range(1, 2001):
+            guardian.register(Session(7_000_000 + n, "x" * 50, "M=1", anchored=False))
+        for n in range(1, 2001):
+            guardian.forget(7_000_000 + n)
+        await until(lambda: not guardian._unwritten)
+        await guardian.aclose()
+
+
+# The guardian's program, run here
+
+
+def spawn(*words: str, marker: str = "M=1") -> "subprocess.Popen[bytes]":
+    name, _, value = marker.partition("=")
+    return subprocess.Popen(
+        naughty_argv(*words),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={name: value},
+        start_new_session=True,
+    )
+
+
+def end_with(child: "subprocess.Popen[bytes]") -> int:
+    for pipe in (child.stdin, child.stdout):
+        assert pipe is not None
+        pipe.close()
+    return child.wait()
+
+
+async def guard(text: str) -> None:
+    """What the guardian does after reading this and the end of its input."""
+    read_end, write_end = os.pipe()
+    os.write(write_end, text.encode())
+    os.close(write_end)
+    try:
+        sessions = guardian_main.read_registrations(read_end)
+        await asyncio.to_thread(guardian_main.end_sessions, sessions)
+    finally:
+        os.close(read_end)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guardian_main, "EOF_GRACE_S", 0.02)
+    monkeypatch.setattr(guardian_main, "TERM_GRACE_S", 0.05)
+    monkeypatch.setattr(guardian_main, "LOOK_S", 0.005)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_registered_and_not_forgotten() -> None:
+    deaf, stubborn, forgotten = spawn("linger"), spawn("ignore-term", "say:up", "linger"), spawn("linger")
+    assert stubborn.stdout is not None
+    stubborn.stdout.readline()
+    lines = [f"+{child.pid} {start_time(child.pid)} M=1\n" for child in (deaf, stubborn, forgotten)]
+    await guard("".join(lines) + f"-{forgotten.pid}\n-12345678\n")
+    assert end_with(deaf) == -signal.SIGTERM
+    assert end_with(stubborn) == -signal.SIGKILL
+    assert forgotten.poll() is None
+    forgotten.kill()
+    end_with(forgotten)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_nobody_is_registered() -> None:
+    await guard("")
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_number_that_was_given_to_somebody_else() -> None:
+    child = spawn("linger")
+    await guard(f"+{child.pid} 12345 M=1\n")
+    assert child.poll() is None
+    child.kill()
+    end_with(child)

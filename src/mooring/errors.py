@@ -11,7 +11,7 @@
 Every error has a stable `code` for programs, a message for people that names the
 thing concerned and never a secret, and a `hint` that says what to do. They are
 translated to the outside in three tables only: exit status (`EXIT_STATUS` here),
-JSON-RPC (`mooring.wire.jsonrpc`) and HTTP problems.
+JSON-RPC (`mooring.wire.jsonrpc`) and HTTP problems (`mooring.http.problems`).
 """
 
 __all__ = [

@@ -24,8 +24,6 @@ __all__ = ["App", "Exchange", "Headers", "Request", "Response"]
 Headers = list[tuple[bytes, bytes]]
 """Header fields in order; names are lower case."""
 
-NO_HEADERS: Headers = []
-
 
 class Request:
     """A complete request: the body has been read, within the limits."""
@@ -44,16 +42,16 @@ class Request:
         tls: bool = False,
     ) -> None:
         self.method = method
-        self.path = path
         # Decoded and without the query; always begins with a slash.
+        self.path = path
         self.query = query
         self.headers = [] if headers is None else headers
         self.body = body
         # `address:port`, or `unix`.
         self.peer = peer
         self.tls = tls
-        self.principal = "local"
         # Who asks: `local`, or the name of the token that was presented.
+        self.principal = "local"
 
     def header(self, name: bytes) -> bytes | None:
         """The first field of that (lower case) name."""
@@ -75,10 +73,10 @@ class Response:
 
     __slots__ = ("body", "headers", "status")
 
-    def __init__(self, status: int, body: bytes = b"", headers: Headers = NO_HEADERS) -> None:
+    def __init__(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
         self.status = status
         self.body = body
-        self.headers = headers
+        self.headers: Headers = [] if headers is None else headers
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {len(self.body)} bytes>"

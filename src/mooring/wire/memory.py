@@ -116,6 +116,9 @@ class Replay(NamedTuple):
 class Memory:
     """What one session has told its server, as far as a new one must know it."""
 
+    WATCHED = frozenset({"tools/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+    """Methods whose answers matter here."""
+
     __slots__ = ("_initialize", "_initialized", "_level", "_repeatable", "_subscriptions", "handshake")
 
     def __init__(self) -> None:
@@ -154,8 +157,6 @@ class Memory:
                 del self._subscriptions[next(iter(self._subscriptions))]
         elif method == "resources/unsubscribe":
             self._subscriptions.pop(_params(params).uri, None)
-
-    WATCHED = frozenset({"tools/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 
     def _note_tools(self, result: Raw) -> None:
         try:

@@ -1,0 +1,102 @@
+"""The members of `params` that a message is routed by."""
+
+import pytest
+from msgspec import Raw
+
+from mooring.wire.params import cancelled_id, client_name, progress_of_call, progress_of_note
+
+UNREADABLE = [
+    b"",
+    b"x",
+    b"null",
+    b"[]",
+    b"5",
+    b'{"_meta":',
+    b'{"a":"\xff","_meta":{"progressToken":"\xff"},"progressToken":"\xff","requestId":"\xff"}',
+    b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b"{}",
+]
+
+
+@pytest.mark.parametrize(
+    ("params", "token"),
+    [
+        (b'{"_meta":{"progressToken":1}}', 1),
+        (b'{"_meta":{"progressToken":"1"}}', "1"),
+        (b'{"_meta":{"progressToken":0}}', 0),
+        (b'{"_meta":{"progressToken":""}}', ""),
+        (b'{"_meta":{"progressToken":12345678901234567890123}}', 12345678901234567890123),
+        (b'{"arguments":{"_meta":{"progressToken":6}},"_meta":{"x":1,"progressToken":7}}', 7),
+        (rb'{"a":"\ud800","_meta":{"progressToken":"\u0061"}}', "a"),
+        (b'{"progressToken":1}', None),
+        (b'{"arguments":{"_meta":{"progressToken":6}}}', None),
+        (b'{"_meta":null}', None),
+        (b'{"_meta":{}}', None),
+        (b'{"_meta":{"progressToken":null}}', None),
+        (b'{"_meta":{"progressToken":true}}', None),
+        (b'{"_meta":{"progressToken":[1]}}', None),
+        (b'{"_meta":{"progressToken":' + b"1" * 5000 + b"}}", None),
+        *((params, None) for params in UNREADABLE),
+    ],
+)
+def test_the_token_of_a_call(params: bytes, token: object) -> None:
+    for given in (params, Raw(params)):
+        found = progress_of_call(given)
+        assert (found, type(found)) == (token, type(token))
+
+
+@pytest.mark.parametrize(
+    ("params", "token"),
+    [
+        (b'{"progressToken":1,"progress":0.5}', 1),
+        (b'{"progressToken":"1","progress":1e999}', "1"),
+        (rb'{"progressToken":2,"message":"cut \ud83d"}', 2),
+        (b'{"_meta":{"progressToken":1}}', None),
+        (b'{"progressToken":false}', None),
+        *((params, None) for params in UNREADABLE),
+    ],
+)
+def test_the_token_of_a_note(params: bytes, token: object) -> None:
+    found = progress_of_note(params)
+    assert (found, type(found)) == (token, type(token))
+
+
+@pytest.mark.parametrize(
+    ("params", "id"),
+    [
+        (b'{"requestId":1}', 1),
+        (b'{"requestId":"1","reason":"x"}', "1"),
+        (b'{"requestId":1.0}', 1.0),
+        (rb'{"requestId":3,"reason":"\udfff"}', 3),
+        (b'{"requestId":null}', None),
+        (b'{"requestId":{}}', None),
+        *((params, None) for params in UNREADABLE),
+    ],
+)
+def test_the_request_that_is_cancelled(params: bytes, id: object) -> None:
+    found = cancelled_id(params)
+    assert (found, type(found)) == (id, type(id))
+
+
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        (b'{"clientInfo":{"name":"Claude","version":"1.2"}}', "Claude 1.2"),
+        (b'{"clientInfo":{"name":"Claude"}}', "Claude"),
+        (b'{"clientInfo":{"version":"1.2"}}', "1.2"),
+        (b'{"clientInfo":{}}', ""),
+        (rb'{"clientInfo":{"name":"a\n\u001b[31mb\u0000","version":"1\r\n2"}}', "a[31mb 12"),
+        ('{"clientInfo":{"name":"Ké 😀\u2028x"}}'.encode(), "Ké 😀x"),
+        (b'{"clientInfo":{"name":"' + b"x" * 200 + b'"}}', "x" * 80),
+        (b'{"clientInfo":{"name":5}}', ""),
+        (b'{"clientInfo":null}', ""),
+        *((params, "") for params in UNREADABLE),
+    ],
+)
+def test_the_name_of_a_client_fits_one_log_line(params: bytes, name: str) -> None:
+    assert client_name(params) == name
+
+
+def test_half_a_character_costs_a_client_only_that_character() -> None:
+    params = rb'{"clientInfo":{"name":"a\ud83db","version":"1"},"capabilities":{"x":"\udead"}}'
+    assert client_name(params) == "ab 1"

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import uvloop
-
 from mooring.host import foreground
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.stop import Stop
@@ -20,9 +18,6 @@ from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 from tests.support import until, within
-
-# libuv opens one pipe for the whole process with its first loop: not a leak of the first test.
-uvloop.new_event_loop().close()
 
 DEMO = (sys.executable, "-m", "mooring.demo")
 SCRIPTED = (sys.executable, str(Path(__file__).parent / "faults" / "scripted_server.py"))

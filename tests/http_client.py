@@ -1,56 +1,18 @@
 """A raw peer for the HTTP tests: it sends bytes as they are and reads answers strictly."""
 
 import asyncio
-import functools
-import inspect
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import pytest
-import uvloop
 
 from mooring.http.connection import Connection
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
 from mooring.wire.http import App, Exchange, Response
-from tests.support import within
-
-# libuv opens one pipe for the whole process with its first loop: not a leak of the first test.
-uvloop.new_event_loop().close()
-
-LOOPS = [
-    pytest.param(asyncio.new_event_loop, id="asyncio"),
-    pytest.param(uvloop.new_event_loop, id="uvloop"),
-]
-
-
-def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an async test on asyncio's own loop and on uvloop, within one bound, leaving no task."""
-
-    @functools.wraps(test)
-    def run(loop_factory: Callable[[], asyncio.AbstractEventLoop], **fixtures: Any) -> None:
-        async def bounded() -> None:
-            async with within(60):
-                await test(**fixtures)
-                me = asyncio.current_task()
-                while left := {task for task in asyncio.all_tasks() if task is not me}:
-                    await asyncio.wait(left)
-
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(bounded())
-
-    signature = inspect.signature(test)
-    parameter = inspect.Parameter("loop_factory", inspect.Parameter.KEYWORD_ONLY)
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), parameter]
-    )
-    both: Callable[..., None] = pytest.mark.parametrize("loop_factory", LOOPS)(run)
-    return both
 
 
 class Answer(NamedTuple):

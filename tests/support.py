@@ -1,10 +1,23 @@
 """What tests share: one bounded wait, and a look at what a test left behind."""
 
 import asyncio
+import functools
+import inspect
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+# libuv opens one pipe per process with its first loop, for signals, and keeps it: no leak of a test's.
+uvloop.new_event_loop().close()
 
 PATIENCE_S = 20.0
 """One generous bound for everything that must happen; never a measure of speed."""
@@ -53,3 +66,25 @@ def alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an async test on asyncio's own loop and on uvloop; nothing may be left running on either."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, loop: str, **fixtures: Any) -> None:
+        with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+            runner.run(_leaving_no_task(test(*arguments, **fixtures)))
+
+    signature = inspect.signature(test)
+    parameter = inspect.Parameter("loop", inspect.Parameter.KEYWORD_ONLY)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), parameter])  # type: ignore[attr-defined]
+    del run.__wrapped__
+    parametrized: Callable[..., None] = pytest.mark.parametrize("loop", LOOPS)(run)
+    return parametrized
+
+
+async def _leaving_no_task(test: Coroutine[Any, Any, None]) -> None:
+    await test
+    me = asyncio.current_task()
+    await until(lambda: not {task for task in asyncio.all_tasks() if task is not me}, 5)

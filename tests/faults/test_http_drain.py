@@ -9,8 +9,8 @@ import trustme
 
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange, Response
-from tests.http_client import Held, Peer, Served, echo, get, on_both_loops, post, serving
-from tests.support import until
+from tests.http_client import Held, Peer, Served, echo, get, post, serving
+from tests.support import on_both_loops, until
 
 ROUNDS = 10
 

@@ -6,7 +6,8 @@ import pytest
 
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange
-from tests.http_client import Served, echo, get, on_both_loops, post, serving
+from tests.http_client import Served, echo, get, post, serving
+from tests.support import on_both_loops
 
 HOST = b"Host: localhost\r\n"
 START = b"POST / HTTP/1.1\r\n" + HOST

@@ -6,8 +6,8 @@ import pytest
 
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange, Response
-from tests.http_client import Held, Served, echo, get, on_both_loops, post, serving
-from tests.support import until
+from tests.http_client import Held, Served, echo, get, post, serving
+from tests.support import on_both_loops, until
 
 QUICK = Limits(
     header_timeout_s=0.3,

@@ -17,8 +17,8 @@ from mooring.runtimes import guardian as guardian_module
 from mooring.runtimes import guardian_main
 from mooring.runtimes.guardian import Guardian
 from mooring.runtimes.proctable import Session, start_time
-from tests.faults.test_runtimes_tools import NAUGHTY, PATIENT, bench, on_both_loops
-from tests.support import alive, children, until, within
+from tests.faults.runtime_bench import NAUGHTY, PATIENT, bench
+from tests.support import alive, children, on_both_loops, until, within
 
 HOST = """
 import asyncio, json, sys

@@ -3,8 +3,8 @@
 import os
 
 from mooring.runtimes import Exit
-from tests.faults.test_runtimes_tools import PATIENT, bench, on_both_loops, resident_bytes
-from tests.support import until, within
+from tests.faults.runtime_bench import PATIENT, bench, resident_bytes
+from tests.support import on_both_loops, until, within
 
 MIB = 1024 * 1024
 

@@ -12,8 +12,8 @@ import pytest
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.runtimes import ProcessRuntime, ProcessSpec, spawning
-from tests.faults.test_runtimes_tools import PATIENT, bench, naughty, on_both_loops
-from tests.support import children, open_descriptors, until, within
+from tests.faults.runtime_bench import PATIENT, bench, naughty
+from tests.support import children, on_both_loops, open_descriptors, until, within
 
 
 @contextmanager

@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from mooring.runtimes import Exit, StopOutcome, StopPatience, stopping
-from tests.faults.test_runtimes_tools import FAST, PATIENT, bench, naughty, on_both_loops
-from tests.support import alive, children, until, within
+from tests.faults.runtime_bench import FAST, PATIENT, bench, naughty
+from tests.support import alive, children, on_both_loops, until, within
 
 KILLED = Exit(None, signal.SIGKILL)
 TERMED = Exit(None, signal.SIGTERM)

@@ -25,8 +25,8 @@ SLEEP = {"name": "sleep", "arguments": {"seconds": 1.5}}
 STUBBORN = [
     sys.executable,
     "-c",
-    "import signal,sys,runpy; signal.signal(15, signal.SIG_IGN); "
-    "sys.argv[1:] = []; runpy.run_path(%r, run_name='__main__'); signal.pause()" % SCRIPTED[1],
+    "import signal, sys, runpy; signal.signal(15, signal.SIG_IGN); sys.argv[1:] = []; "
+    f"runpy.run_path({SCRIPTED[1]!r}, run_name='__main__'); signal.pause()",
 ]
 
 
@@ -36,9 +36,11 @@ def port_of(mooring: Mooring) -> int:
 
 @asynccontextmanager
 async def served(*options: str, server: list[str] | None = None) -> AsyncIterator[tuple[Mooring, McpClient]]:
-    async with running_mooring("--stop-grace", "1s", *options, server=server or DEMO) as mooring:
-        async with client_of(port_of(mooring)) as client:
-            yield mooring, client
+    async with (
+        running_mooring("--stop-grace", "1s", *options, server=server or DEMO) as mooring,
+        client_of(port_of(mooring)) as client,
+    ):
+        yield mooring, client
 
 
 async def in_flight(mooring: Mooring, number: int) -> None:
@@ -210,7 +212,18 @@ async def test_a_client_that_reads_nothing_does_not_hold_it_up() -> None:
 async def test_a_signal_while_starting_opens_nothing_and_leaves_nothing() -> None:
     token = f"MOORING_E2E=starting-{os.getpid()}"
     for delay_s in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3):
-        argv: list[str | Path] = [COMMAND, "run", "--foreground", "x", "--port", "0", "--env", token, "--", *DEMO]
+        argv: list[str | Path] = [
+            COMMAND,
+            "run",
+            "--foreground",
+            "x",
+            "--port",
+            "0",
+            "--env",
+            token,
+            "--",
+            *DEMO,
+        ]
         program = Program(argv, listen_to="stdout", environment=dict(os.environ))
         async with program:
             await asyncio.sleep(delay_s)

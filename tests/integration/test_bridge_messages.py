@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.hosting import SCRIPTED, hosting
-from tests.mcp_client import McpClient, client_of, emission
+from tests.mcp_client import Json, McpClient, client_of, emission
 from tests.support import within
 
 LOG = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hi"}}
@@ -188,7 +188,11 @@ async def test_a_ping_of_the_server_is_answered_even_if_nobody_listens() -> None
 
 async def test_batches_are_part_of_one_revision_only() -> None:
     async with hosting(SCRIPTED) as host:
-        calls = [{"id": 1, "method": "x/any"}, {"method": "x/note"}, {"id": "2", "method": "x/any"}]
+        calls: list[Json] = [
+            {"id": 1, "method": "x/any"},
+            {"method": "x/note"},
+            {"id": "2", "method": "x/any"},
+        ]
         batch = json.dumps([{"jsonrpc": "2.0", **call} for call in calls]).encode()
         async with client_of(host.port, "2025-03-26") as client:
             answer = await client.raw("POST", batch)

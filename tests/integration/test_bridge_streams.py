@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from tests.http_client import Peer
 from tests.hosting import DEMO, SCRIPTED, hosting
+from tests.http_client import Peer
 from tests.mcp_client import McpClient, Stream, client_of, emission
 from tests.support import until, within
 

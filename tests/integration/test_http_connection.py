@@ -8,8 +8,8 @@ import pytest
 from mooring.errors import LocalProtocolError
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange, Response
-from tests.http_client import Held, echo, get, on_both_loops, post, serving
-from tests.support import until
+from tests.http_client import Held, echo, get, post, serving
+from tests.support import on_both_loops, until
 
 
 @on_both_loops

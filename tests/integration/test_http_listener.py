@@ -18,8 +18,8 @@ from mooring.http.limits import Limits
 from mooring.http.listener import Listener
 from mooring.http.tls import server_context
 from mooring.wire.http import Exchange, Response
-from tests.http_client import Served, echo, get, on_both_loops, serving
-from tests.support import open_descriptors
+from tests.http_client import Served, echo, get, serving
+from tests.support import on_both_loops, open_descriptors
 
 
 @on_both_loops

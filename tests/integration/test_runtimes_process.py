@@ -10,8 +10,8 @@ import pytest
 
 from mooring.runtimes import Exit, ProcessSpec, StopOutcome, StopPatience
 from mooring.wire.lines import LongLine
-from tests.faults.test_runtimes_tools import PATIENT, Listener, bench, naughty, on_both_loops
-from tests.support import alive, children, open_descriptors, until, within
+from tests.faults.runtime_bench import PATIENT, Listener, bench, naughty
+from tests.support import alive, children, on_both_loops, open_descriptors, until, within
 
 
 @on_both_loops

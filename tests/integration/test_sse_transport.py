@@ -9,7 +9,6 @@ from tests.hosting import DEMO, SCRIPTED, hosting
 from tests.mcp_client import Json, McpClient, Stream, emission
 from tests.support import alive, until
 
-
 HELLO = {
     "protocolVersion": "2024-11-05",
     "capabilities": {},

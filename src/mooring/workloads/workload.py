@@ -188,7 +188,8 @@ class Workload:
         self._launching += 1
         try:
             instance = await self._runtime.start(self._spec)
-        except UserError as error:
+        except (UserError, ServerFailed) as error:
+            # It could when we looked before listening: a program was removed, a directory renamed.
             self.supervisor.cannot_start(error)
             raise Unavailable(error.message, code="cannot_start", hint=error.hint) from error
         finally:

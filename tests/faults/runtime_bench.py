@@ -1,54 +1,19 @@
 """What the tests of `mooring.runtimes` share; holds no tests itself."""
 
-import asyncio
-import functools
-import inspect
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
-import uvloop
 
 from mooring.runtimes import Exit, ProcessInstance, ProcessRuntime, ProcessSpec, StopPatience
 from mooring.wire.lines import LongLine
 from tests.support import until
 
 NAUGHTY = Path(__file__).with_name("naughty_child.py")
-LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "asyncio": asyncio.new_event_loop,
-    "uvloop": uvloop.new_event_loop,
-}
-# libuv opens one pipe per process with its first loop, for signals, and keeps it: no leak of a test's.
-uvloop.new_event_loop().close()
-
 FAST = StopPatience(eof_grace_s=0.05, stop_grace_s=0.1)
 PATIENT = StopPatience(eof_grace_s=30, stop_grace_s=30)
-
-
-def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an async test on asyncio's own loop and on uvloop; nothing may be left running on either."""
-
-    @functools.wraps(test)
-    def run(*arguments: Any, loop: str, **fixtures: Any) -> None:
-        with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-            runner.run(_leaving_no_task(test(*arguments, **fixtures)))
-
-    signature = inspect.signature(test)
-    parameter = inspect.Parameter("loop", inspect.Parameter.KEYWORD_ONLY)
-    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), parameter])  # type: ignore[attr-defined]
-    del run.__wrapped__
-    parametrized: Callable[..., None] = pytest.mark.parametrize("loop", LOOPS)(run)
-    return parametrized
-
-
-async def _leaving_no_task(test: Coroutine[Any, Any, None]) -> None:
-    await test
-    me = asyncio.current_task()
-    await until(lambda: not {task for task in asyncio.all_tasks() if task is not me}, 5)
 
 
 def naughty(*words: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> ProcessSpec:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import Json, Program, carrying, kill
-from tests.support import PATIENCE_S, until, within
+from tests.support import PATIENCE_S, alive, until, within
 
 __all__ = ["DEMO", "LINUX_ONLY", "Mooring", "running_mooring"]
 
@@ -75,9 +75,9 @@ class Mooring:
         return await self._program.ended()
 
     async def kill(self, pid: int) -> None:
-        """Kill a server, and wait until Mooring knows: before that, a call may still be given to the dead."""
+        """Kill a server; it is dead when this returns, whether Mooring knows it yet or not."""
         kill(pid)
-        await self.logged("server_exited", pid=pid)
+        await until(lambda: not alive(pid))
 
     def servers(self) -> set[int]:
         """The processes that run as servers now: those that carry Mooring's marker and ours."""

@@ -286,3 +286,43 @@ async def test_kill_9_leaves_nothing(tmp_path: Path) -> None:
     finally:
         bystander.kill()
         await bystander.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("round", range(50))
+async def test_no_request_fails_fifty_times(round: int) -> None:
+    """All cases of the contract at once: a call in flight, a silent connection, an idle one, streams."""
+    async with served("--drain-delay", "1s") as (mooring, client):
+        silent, idle = await client.peer(), await client.peer()
+        idle.send(client.head("POST", client.request("ping")))
+        async with within():
+            assert (await idle.answer()).status == 200
+        streams = [await client.stream() for _ in range(50)]
+        calls = [asyncio.create_task(client.ask("tools/call", SLEEP)) for _ in range(20)]
+        await in_flight(mooring, 20)
+        mooring.signal(signal.SIGTERM)
+        await asyncio.sleep(0.2)  # as the contract's cases say: 200 ms after the signal
+        for peer in (silent, idle):
+            peer.send(client.head("POST", client.request("ping")))
+            async with within():
+                assert (await peer.answer()).status == 200
+        assert all("result" in answer for answer in await asyncio.gather(*calls))
+        for stream in streams:
+            while (event := await stream.event()) is not None:
+                last = event
+            assert last.id and last.retry_ms
+        assert await mooring.ended() == 0
+
+
+@pytest.mark.slow
+async def test_a_session_survives_ten_kills() -> None:
+    """Three at once, the others after the back-off that the policy asks for; every call is executed once."""
+    async with served() as (mooring, client):
+        for _ in range(10):
+            said = json.loads(await client.text("counter"))
+            await mooring.kill(said["pid"])
+            async with within(120):
+                while "error" in (answer := await client.ask("tools/call", {"name": "counter"})):
+                    assert answer["error"]["data"] == {"reason": "server_unavailable", "retryable": True}
+            again = json.loads(answer["result"]["content"][0]["text"])
+            assert (again["count"], again["pid"] != said["pid"]) == (1, True)

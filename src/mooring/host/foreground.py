@@ -84,7 +84,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     finally:
         await stop_children(workload, stop, options.drain_timeout_s, "ending")
         await listener.aclose()
-    log.info("%s has ended", workload.name, extra={"event": "ended", "cut": cut})
+    log.info("%s has stopped", workload.name, extra={"event": "ended", "cut": cut})
     if ended.is_set() and not stop.requested:
         return SERVER_ENDED
     return LOST_CALL if cut else 0
@@ -98,9 +98,10 @@ def _route(router: Router, workload: Workload, pages: Pages) -> None:
         router.add("DELETE", f"{base}/mcp", streamable.delete)
         router.add("GET", f"{base}/sse", sse.get)
         router.add("POST", f"{base}/messages", sse.post)
-    router.add("GET", "/livez", pages.livez)
-    router.add("GET", "/readyz", pages.readyz)
-    router.add("GET", "/metrics", pages.metrics)
+    for method in ("GET", "HEAD"):  # health checkers use either
+        router.add(method, "/livez", pages.livez)
+        router.add(method, "/readyz", pages.readyz)
+        router.add(method, "/metrics", pages.metrics)
 
 
 async def _listen(listener: Listener, listen: ListenOptions) -> list[str]:

@@ -86,11 +86,8 @@ class _Page:
         # Names and reasons are ours and plain: nothing needs escaping.
         every = {"server": self._server, **labels}
         inside = ",".join(f'{key}="{word}"' for key, word in every.items())
-        self._lines.append(
-            f"mooring_{name}{{{inside}}} {value:g}"
-            if isinstance(value, float)
-            else f"mooring_{name}{{{inside}}} {value}"
-        )
+        # In full: rounded, a sum would stand still once it is large.
+        self._lines.append(f"mooring_{name}{{{inside}}} {value}")
 
     def encode(self) -> bytes:
         return ("\n".join(self._lines) + "\n").encode()

@@ -42,7 +42,7 @@ class Pages:
             "state": str(seen.state),
             "reason": str(seen.reason.code),
             "cause": self._stop.cause or seen.reason.text or None,
-            "retry_in_s": None if seen.retry_in_s is None else round(seen.retry_in_s, 1),
+            "retry_in_s": round(seen.retry_in_s, 1) if seen.retry_in_s else None,
             "restarts": seen.restarts,
             "last_exit": seen.last_exit or None,
             "sessions": len(proxy.sessions),

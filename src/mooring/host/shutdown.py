@@ -59,13 +59,9 @@ async def shut_down(
 ) -> int:
     """End everything; returns how many calls had to be cut."""
     proxy = workload.proxy
-    log.info(
-        "%s: finishing %d calls of %d sessions",
-        cause,
-        proxy.calls_in_flight,
-        len(proxy.sessions),
-        extra={"event": "draining", "cause": cause, "calls": proxy.calls_in_flight},
-    )
+    calls = proxy.calls_in_flight
+    extra = {"event": "draining", "cause": cause, "calls": calls, "sessions": len(proxy.sessions)}
+    log.info("%s: %s", cause, _farewell(calls, policy), extra=extra)
     # 1, 2
     workload.drain(cause)
     listener.announce_drain()
@@ -80,7 +76,12 @@ async def shut_down(
     # 5
     cut = proxy.cut("shutting_down", f"Mooring is shutting down ({cause}); the call was not finished")
     if cut:
-        log.warning("%d calls were cut off", cut, extra={"event": "calls_cut", "calls": cut})
+        log.warning(
+            "%d %s cut off",
+            cut,
+            "call was" if cut == 1 else "calls were",
+            extra={"event": "calls_cut", "calls": cut},
+        )
     if listener.connections:
         await _until(None, FLUSH_S, listener.wait_drained())
     listener.abort()
@@ -89,6 +90,14 @@ async def shut_down(
     await stop_children(workload, stop, left_s, cause)
     await listener.aclose()
     return cut
+
+
+def _farewell(calls: int, policy: DrainPolicy) -> str:
+    if not calls:
+        return "stopping"
+    calls_s = policy.calls_s()
+    bound = "" if calls_s is None else f", up to {policy.delay_s + calls_s:g} s"
+    return f"stopping; {calls} {'call' if calls == 1 else 'calls'} to finish{bound} (again: at once)"
 
 
 async def stop_children(workload: Workload, stop: Stop, timeout_s: float | None, cause: str) -> None:

@@ -37,6 +37,9 @@ def overdue(call: Call, now: float, policy: SessionPolicy, *, served: bool) -> F
         return Failure("timeout", f"no answer within {policy.call_timeout_s:g} s (--call-timeout)")
     if call.cancelled_at is not None and now - call.cancelled_at >= policy.cancel_wait_s:
         return Failure("cancelled", "cancelled")
+    if call.method == "initialize" and now - call.since >= policy.handshake_timeout_s:
+        text = f"the server did not answer initialize within {policy.handshake_timeout_s:g} s"
+        return Failure("initialize_timeout", text, retryable=True)
     if not call.sent and not served and now - call.since >= policy.recovery_wait_s:
         text = "the server is being restarted and was not ready in time; the call was not executed"
         return Failure("server_unavailable", text, retryable=True)

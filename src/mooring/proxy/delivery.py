@@ -108,10 +108,9 @@ class Delivery:
 
     def listen(self, stream: EventStream, now: float) -> None:
         """A GET stream has been opened: it takes what waited for one."""
+        for surplus in self.streams.attached[: -self._policy.max_streams]:
+            surplus.hang_up(self._policy.retry_ms)
         self.streams.adopt(stream, now)
         backlog, self._backlog = self._backlog, deque()
         for _, line in backlog:
             self.streams.deliver(stream, line, now)
-        for surplus in self.streams.attached[: -self._policy.max_streams]:
-            surplus.hang_up(self._policy.retry_ms)
-            self.streams.drop(surplus)

@@ -35,7 +35,10 @@ class SessionReport(NamedTuple):
 class Proxy:
     """The sessions of one workload."""
 
-    def __init__(self, backend: Backend, policy: SessionPolicy, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, backend: Backend, policy: SessionPolicy, clock: Callable[[], float], name: str
+    ) -> None:
+        self.name = name
         self.policy = policy
         self.stats = Stats()
         self.clock = clock
@@ -59,6 +62,7 @@ class Proxy:
             raise refusal
         session = Session(
             secrets.token_urlsafe(24),
+            server=self.name,
             principal=principal,
             transport=transport,
             backend=self._backend,
@@ -146,7 +150,7 @@ class Proxy:
     def close(self, reason: str) -> None:
         """End every session."""
         for session in list(self.sessions.values()):
-            session.close(reason)
+            session.close(reason, level=logging.DEBUG)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -82,6 +82,7 @@ class Session:
         "on_quiet",
         "opened_at",
         "principal",
+        "server",
         "state",
         "streams",
         "transport",
@@ -91,6 +92,7 @@ class Session:
         self,
         id: str,
         *,
+        server: str,
         principal: str,
         transport: str,
         backend: Backend,
@@ -100,6 +102,7 @@ class Session:
         on_closed: Callable[["Session"], None],
     ) -> None:
         self.id = id
+        self.server = server
         self.principal = principal
         self.transport = transport
         self.client = ""
@@ -166,7 +169,7 @@ class Session:
             call.token = token
             self._tokens[token] = call
         self._send(WaitingLine(line, call))
-        if self._delivery.has_backlog:
+        if self._delivery.has_backlog and self.calls.get(id) is call:
             self._delivery.put_questions(reply, now)
 
     def _refusal(self, id: Id, method: str | None) -> bytes | None:
@@ -313,7 +316,8 @@ class Session:
             if id is not None and self._channel is not None:
                 self._channel.send(jsonrpc.error_response(id, INTERNAL_ERROR, text))
             return
-        only = next(iter(self.calls.values())) if len(self.calls) == 1 else None
+        sent = [call for call in self.calls.values() if call.sent]
+        only = sent[0] if len(sent) == 1 else None
         call = self.calls.get(id) if id is not None else only
         if call is not None:
             self._fail(call, Failure("message_too_long", f"the server's answer was dropped: {text}"))
@@ -538,6 +542,8 @@ class Session:
             self._reset_by = "it had been idle"
             self._withdraw_questions("the server was stopped because it was idle")
             self._drop_channel("idle")
+            if self._waiting:
+                self._wake()  # it did not read; whoever waits for that gets another one
 
     # Time ----------------------------------------------------------------------------------
 
@@ -576,15 +582,18 @@ class Session:
         if self._finish(call.id) is None:
             return
         self._stats.failed(failure.reason)
+        never_opened = call.method == "initialize" and self.memory.handshake is None
+        if never_opened and isinstance(call.reply, Reply):
+            call.reply.headers = []  # no session, no session id
         call.reply.answer(failure.response(call.id), self._clock())
-        if call.method == "initialize" and self.memory.handshake is None:
+        if never_opened:
             self.close(failure.message)
 
     def _finish(self, id: Id) -> Call | None:
         """The call is about to be answered: it is in flight no longer."""
         call = self.calls.pop(id, None)
-        if call is not None and call.token is not None:
-            self._tokens.pop(call.token, None)
+        if call is not None and call.token is not None and self._tokens.get(call.token) is call:
+            del self._tokens[call.token]
         if self.on_quiet is not None and not self.calls:
             self.on_quiet()
         return call
@@ -606,10 +615,11 @@ class Session:
             if stream.resumable or not self.calls:
                 stream.hang_up(retry_ms)
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, level: int = logging.INFO) -> None:
         """End the session. Idempotent."""
         if self.state is SessionState.CLOSED:
             return
+        pid = self.pid
         self.state = SessionState.CLOSED
         self.cut("session_ended", f"the session has ended: {reason}")
         self._dismiss_waiting("session_ended", reason)
@@ -620,9 +630,9 @@ class Session:
             self._task.cancel()
         if self.memory.handshake is not None:
             self._stats.sessions_closed += 1
-        self._tell("session_closed", f"closed: {reason}", reason=reason)
+        self._tell("session_closed", f"closed: {reason}", level, reason=reason, pid=pid)
         self._on_closed(self)
 
     def _tell(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
-        extra = {"event": event, "session": self.short_id, "pid": self.pid, **fields}
+        extra = {"event": event, "server": self.server, "session": self.short_id, "pid": self.pid, **fields}
         log.log(level, "session %s %s", self.short_id, text, extra=extra)

@@ -5,6 +5,7 @@ before body, version and session have been found good.
 """
 
 import logging
+from functools import lru_cache
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
@@ -216,9 +217,10 @@ def _is_json(request: Request) -> bool:
 def _accepts(request: Request, media: bytes) -> bool:
     """Does any Accept header allow it? No header at all means anything."""
     values = request.header_all(b"accept")
-    if not values:
-        return True
+    return not values or any(_allows(value, media) for value in values)
+
+
+@lru_cache(maxsize=256)
+def _allows(value: bytes, media: bytes) -> bool:
     kinds = (media, media.split(b"/")[0] + b"/*", b"*/*")
-    return any(
-        item.partition(b";")[0].strip() in kinds for value in values for item in value.lower().split(b",")
-    )
+    return any(item.partition(b";")[0].strip() in kinds for item in value.lower().split(b","))

@@ -95,6 +95,9 @@ class EventStream:
         if exchange is not None:
             exchange.on_disconnect = exchange.on_writable = None
             exchange.end()
+            # Nobody is slow here any more: what was not sent must not hold the server back.
+            self.unsent_bytes = 0
+            self._on_pressure()
 
     def deliver(self, data: bytes, now: float) -> None:
         """Send a message, now or when the client can take it."""

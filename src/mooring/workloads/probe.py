@@ -4,6 +4,8 @@ It makes the workload ready before the first client comes, and shows a server th
 be used while somebody is still looking at the terminal.
 """
 
+import logging
+
 from mooring.errors import RemoteProtocolError, ServerFailed
 from mooring.proxy.ports import Channel, ExitLike
 from mooring.proxy.questions import Questions
@@ -13,6 +15,8 @@ from mooring.wire.memory import Handshake, read_handshake
 from mooring.wire.revisions import LATEST
 
 __all__ = ["Deaf", "Probe"]
+
+log = logging.getLogger("mooring.workload")
 
 _PARAMS = (
     b'{"protocolVersion":"' + LATEST.encode() + b'","capabilities":{},'
@@ -39,7 +43,8 @@ class Deaf:
 class Probe(Deaf):
     """Says `initialize` to an instance and hears the answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._questions = Questions()
 
     async def speak(self, channel: Channel, timeout_s: float) -> Handshake:
@@ -58,10 +63,13 @@ class Probe(Deaf):
         return handshake
 
     def on_line(self, line: bytes) -> None:
-        """Only answers matter here; what a server prints besides is not our concern."""
+        """Only answers matter here. What is no message may say why there is none: a usage text, say."""
         try:
             message = jsonrpc.parse(line)
         except RemoteProtocolError:
+            shown = line[:200].decode("utf-8", "replace")
+            extra = {"event": "junk_on_stdout", "server": self._name}
+            log.info("%s prints what is no MCP message: %s", self._name, shown, extra=extra)
             return
         if message.is_response:
             self._questions.resolve(message)

@@ -13,7 +13,7 @@ hears of it: what the session then does is already decided by policy.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from typing import NamedTuple
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
@@ -25,17 +25,33 @@ from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
 from mooring.supervise.reasons import ReasonCode
+from mooring.supervise.refusals import plan_refusal
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.memory import Handshake
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.probe import Deaf, Probe
+from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, state_line
 
 __all__ = ["InstanceReport", "Workload"]
 
 log = logging.getLogger("mooring.workload")
 server_log = logging.getLogger("mooring.server")
+
+LOOK_AGAIN_S = 1.0
+"""After the system had nothing left to start an instance with, while nobody else tries."""
+
+
+SLOW_START_S = 5.0
+"""After this, whoever looks at the terminal is told that we still wait."""
+
+
+class _Lent(NamedTuple):
+    """An instance in use, and since when: for a spare that is later than its start."""
+
+    instance: ProcessInstance
+    since: float
 
 
 class InstanceReport(NamedTuple):
@@ -66,7 +82,7 @@ class Workload:
         self._spec = ProcessSpec(
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
-        self.proxy = Proxy(self, definition.sessions, clock)
+        self.proxy = Proxy(self, definition.sessions, clock, definition.name)
         self._runtime = ProcessRuntime(
             on_stderr=self._on_stderr,
             on_gone=self._on_gone,
@@ -84,8 +100,10 @@ class Workload:
             name=definition.name,
         )
         self._spares: list[ProcessInstance] = []
-        self._lent: dict[int, ProcessInstance] = {}
+        self._lent: dict[int, _Lent] = {}
         self._working: set[int] = set()
+        self._state = self.supervisor.state
+        self._was_ready = False
         self._launching = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -95,16 +113,22 @@ class Workload:
         """One line for each instance."""
         now = self._clock()
         sessions = {s.pid: s.short_id for s in self.proxy.sessions.values() if s.pid is not None}
-        spares = {spare.pid for spare in self._spares}
         return [
             InstanceReport(
                 instance.pid,
-                "spare" if instance.pid in spares else "serving" if instance.pid in sessions else "stopping",
+                self._use(instance, sessions),
                 sessions.get(instance.pid),
                 round(now - instance.started_at, 3),
             )
             for instance in self._runtime.instances
         ]
+
+    def _use(self, instance: ProcessInstance, sessions: Container[int]) -> str:
+        if instance.pid in sessions:
+            return "serving"
+        if instance in self._spares:
+            return "spare"
+        return "probing" if instance.pid in self._lent else "stopping"
 
     # Life
 
@@ -125,6 +149,7 @@ class Workload:
         """End the sessions, then every instance; returns when none is left. Idempotent."""
         self.supervisor.stop(reason)
         self.proxy.close(reason)
+        self._lent.clear()  # from here on every exit is asked for
         self._dismiss_spares(reason)
         for task in list(self._tasks):
             task.cancel()
@@ -144,37 +169,37 @@ class Workload:
         seen = self.supervisor.snapshot()
         if seen.state is not State.FAILED or (seen.retry_in_s == 0 and not seen.ended_for_good):
             return None
-        message = f"{self.name} has failed: {seen.reason.text}"
-        return Unavailable(message, code=str(seen.reason.code), retry_after_s=seen.retry_in_s)
+        error = plan_refusal(self.name, seen, seen.reason)  # in the words that a call would get
+        return Unavailable(error.message, code=error.code, hint=error.hint, retry_after_s=seen.retry_in_s)
 
     async def acquire(self) -> Channel:
         """An instance nobody has spoken to."""
         await self.supervisor.admit()
         instance = self._spares.pop(0) if self._spares else await self._launch()
-        self._lent[instance.pid] = instance
+        self._lent[instance.pid] = _Lent(instance, self._clock())
         return instance
 
     def spoke(self, channel: Channel) -> None:
         """It works; so the workload does, and is in use: a spare is worth having."""
-        instance = self._lent.get(channel.pid)
-        if instance is None:
+        lent = self._lent.get(channel.pid)
+        if lent is None:
             return
-        self._working.add(instance.pid)
-        self.supervisor.instance_spoke(instance.n)
+        self._working.add(channel.pid)
+        self.supervisor.instance_spoke(lent.instance.n)
         if len(self._spares) < self.definition.spare and self.supervisor.state is State.READY:
             self._spawn(self._make_spare(), "making a spare")
 
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
         """Stop an instance that is no longer needed."""
-        instance = self._lent.pop(channel.pid, None)
+        lent = self._lent.pop(channel.pid, None)
         self._working.discard(channel.pid)
-        if instance is None:
+        if lent is None:
             return
         if failed:
             self.supervisor.instance_exited(
-                instance.n, instance.started_at, reason, others_working=bool(self._working)
+                lent.instance.n, lent.since, reason, others_working=bool(self._working)
             )
-        self._dismiss(instance, reason)
+        self._dismiss(lent.instance, reason)
         self._check_use()
 
     def _check_use(self) -> None:
@@ -192,6 +217,10 @@ class Workload:
             # It could when we looked before listening: a program was removed, a directory renamed.
             self.supervisor.cannot_start(error)
             raise Unavailable(error.message, code="cannot_start", hint=error.hint) from error
+        except Unavailable:
+            # Out of descriptors or memory: nothing tells when that is over, so look again.
+            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._someone_must_try)
+            raise
         finally:
             self._launching -= 1
         self.supervisor.instance_started(instance.n, instance.started_at)
@@ -247,39 +276,33 @@ class Workload:
 
     def _on_gone(self, instance: ProcessInstance, exit: Exit) -> None:
         """An instance has ended. Called before its receiver hears of it."""
-        lent = self._lent.pop(instance.pid, None) is not None
+        lent = self._lent.pop(instance.pid, None)
         spare = instance in self._spares
         self._working.discard(instance.pid)
         if spare:
             self._spares.remove(instance)
-        if not lent and not spare:
+        if lent is None and not spare:
             return  # asked for
         self.exits += 1
-        log.warning(
-            "%s: pid %d ended by itself: %s",
-            self.name,
-            instance.pid,
-            exit,
-            extra={**self._about(instance, "server_exited"), "code": exit.code, "signal": exit.signal},
-        )
-        self.supervisor.instance_exited(
-            instance.n, instance.started_at, str(exit), others_working=bool(self._working)
-        )
+        since = lent.since if lent is not None else instance.started_at
+        self.supervisor.instance_exited(instance.n, since, str(exit), others_working=bool(self._working))
+        line = exit_line(self.name, instance.pid, exit, self.supervisor.snapshot())
+        about = self._about(instance, "server_exited")
+        log.log(line.level, line.text, extra={**about, "code": exit.code, "signal": exit.signal})
+        if not self._was_ready and self.exits == 1:
+            log.info("%s: %s", self.name, ENVIRONMENT_HINT, extra={"event": "hint", "server": self.name})
         # Later: a session that has just lost its instance is about to take the spare.
         asyncio.get_running_loop().call_soon(self._check_use)
 
     # Being ready
 
     def _on_change(self, seen: Snapshot) -> None:
-        level = logging.ERROR if seen.state is State.FAILED else logging.INFO
-        text = f"{self.name} is {seen.state}"
-        if seen.reason.code not in (ReasonCode.WORKING, ReasonCode.IDLE, ReasonCode.FIRST_START):
-            text += f": {seen.reason.text or seen.reason.code}"
-        if seen.reason.code is ReasonCode.IDLE:
-            level = logging.DEBUG
+        line = state_line(self.name, seen, self._state)
+        self._state = seen.state
+        self._was_ready = self._was_ready or seen.state is State.READY
         log.log(
-            level,
-            text,
+            line.level,
+            line.text,
             extra={
                 "event": "state",
                 "server": self.name,
@@ -308,15 +331,31 @@ class Workload:
         except MooringError as error:
             log.debug("%s: no instance to speak to: %s", self.name, error.message)
             return
+        loop = asyncio.get_running_loop()
+        slow = loop.call_later(SLOW_START_S, self._tell_slow, channel.pid)
         try:
-            self.handshake = await Probe().speak(channel, self.definition.sessions.handshake_timeout_s)
+            timeout_s = self.definition.sessions.handshake_timeout_s
+            self.handshake = await Probe(self.name).speak(channel, timeout_s)
         except ServerFailed as error:
             if error.code != "server_exited":
+                error.hint = error.hint or NOT_MCP_HINT
                 self.supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
             self.release(channel, error.message)
             return
+        finally:
+            slow.cancel()
         self.spoke(channel)
         self.release(channel, "it works")
+
+    def _tell_slow(self, pid: int) -> None:
+        bound_s = self.definition.sessions.handshake_timeout_s
+        log.info(
+            "%s (pid %d) has not answered initialize yet; it may take up to %g s",
+            self.name,
+            pid,
+            bound_s,
+            extra={"event": "slow_start", "server": self.name, "pid": pid},
+        )
 
     def _about(self, instance: ProcessInstance, event: str) -> dict[str, object]:
         return {"event": event, "server": self.name, "pid": instance.pid}

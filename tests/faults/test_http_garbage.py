@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from mooring.http.guard import Guard, guarded
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange
 from tests.http_client import Served, echo, get, post, serving
-from tests.support import on_both_loops
+from tests.support import on_both_loops, within
 
 HOST = b"Host: localhost\r\n"
 START = b"POST / HTTP/1.1\r\n" + HOST
@@ -180,3 +181,36 @@ async def test_lingering_is_bounded_in_bytes_and_time() -> None:
         silent.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 80000000\r\n\r\n")
         assert (await silent.answer()).status == 413
         await served.listener.wait_drained()
+
+
+@on_both_loops
+async def test_nobodys_large_body_is_read_who_is_not_let_in() -> None:
+    guard = Guard(tokens={"me": "a-secret-of-sixteen"})
+    async with serving(guarded(echo, guard), admit=guard.admit) as served, within():
+        for framing in ("Content-Length: 1000000", "Transfer-Encoding: chunked"):
+            peer = await served.peer()
+            peer.send(f"POST / HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n".encode())
+            assert (await peer.answer()).status == 401
+            assert await peer.at_end()
+        peer = await served.peer()
+        peer.send(post(b"small", extra="Authorization: Bearer a-secret-of-sixteen\r\n"))
+        assert (await peer.answer()).status == 200
+
+
+@on_both_loops
+async def test_unfinished_bodies_of_all_connections_share_one_bound() -> None:
+    limits = Limits(max_body_bytes=100_000, max_unfinished_bytes=150_000)
+    async with serving(echo, limits=limits) as served, within():
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+        first, second = await served.peer(), await served.peer()
+        first.send(head + b"x" * 99_999)
+        probe = await served.peer()
+        while (await probe.get()).status != 200:
+            pass
+        second.send(head + b"x" * 99_999)
+        assert (await second.answer()).status == 503
+        first.send(b"x")
+        assert (await first.answer()).status == 200
+        again = await served.peer()
+        again.send(head + b"x" * 100_000)
+        assert (await again.answer()).status == 200

@@ -68,3 +68,9 @@ def test_a_tolerant_decoder_raises_only_decode_errors(data: bytes) -> None:
     for read in (read_text, read_list):
         with pytest.raises(msgspec.DecodeError):
             read(data)
+
+
+def test_a_flood_of_half_characters_is_refused_rather_than_read_slowly() -> None:
+    flood = b'{"a":"' + b"\\ud800" * 20_001 + b'"}'
+    assert readable_copy(flood) is None
+    assert readable_copy(b'{"a":"' + b"\\ud800" * 20_000 + b'"}') is not None

@@ -61,6 +61,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     guard = make_guard(options.listen)
     listener = Listener(
         guarded(router, guard),
+        admit=guard.admit,
         limits=Limits(max_body_bytes=options.server.sessions.max_message_bytes),
         clock=clock,
     )

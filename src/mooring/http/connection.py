@@ -74,7 +74,13 @@ class Connection(asyncio.Protocol):
         self._peer = peer_name(transport)
         self._pipeline = Pipeline(self, self._transport, limits.write_high_water_bytes)
         self._reader = RequestReader(
-            limits, self._on_request, self._on_expect, peer=self._peer, tls=self._is_tls
+            limits,
+            self._on_request,
+            self._on_expect,
+            peer=self._peer,
+            tls=self._is_tls,
+            admit=house.admit,
+            budget=house.budget,
         )
         if house.stopped or self._only_one:
             self.waits.close_at = house.clock() + limits.first_request_grace_s
@@ -115,6 +121,7 @@ class Connection(asyncio.Protocol):
         self._pipeline.pending.clear()
         self._waiting.clear()
         self._unfed = NOTHING
+        self._reader.give_up()
         self._house.connections.discard(self)
         self._house.on_change()
 
@@ -172,6 +179,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         self._linger = True
+        self._reader.give_up()
         if self._input_over:
             # Whatever is wrong behind the last request is nobody's request.
             return

@@ -66,6 +66,13 @@ class Guard:
         self._exempt_paths = frozenset(exempt_paths)
         self._allow_ip_hosts = allow_ip_hosts
 
+    def admit(self, request: Request) -> Response | None:
+        """Refuse a request by its head alone: nobody's body is read who would not be let in."""
+        verdict = self.judge(request)
+        if verdict.answer is None:
+            return None
+        return Response(verdict.answer.status, verdict.answer.body, verdict.answer.headers + verdict.headers)
+
     def judge(self, request: Request) -> Verdict:
         """The verdict on one request; see the order above."""
         if request.path in self._exempt_paths:  # 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mooring.http.limits import Limits
 from mooring.http.problems import problem
+from mooring.http.reader import Admission, Budget
 from mooring.wire.http import App, Exchange
 
 if TYPE_CHECKING:
@@ -20,10 +21,14 @@ __all__ = ["House", "has_unread", "overloaded", "peer_name", "reset_on_close"]
 class House:
     """The state that is one for all connections; the listener changes it, they read it."""
 
-    def __init__(self, app: App, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, app: App, limits: Limits, clock: Callable[[], float], admit: Admission | None = None
+    ) -> None:
         self.app = app
         self.limits = limits
         self.clock = clock
+        self.admit = admit
+        self.budget = Budget(limits.max_unfinished_bytes)
         self.arriving: set[Connection] = set()
         """Accepted, on their way to a transport."""
         self.connections: set[Connection] = set()

@@ -31,6 +31,8 @@ class Limits:
     """Apache's LimitRequestFields; browsers send about 20. More is 431."""
     max_body_bytes: int = 64 * MIB
     """The size of the largest message the proxy takes. More is 413."""
+    max_unfinished_bytes: int = 256 * MIB
+    """Bodies that are still arriving, of all connections together: four of the largest. More is 503."""
     max_pipelined: int = 8
     """Requests of one connection that are with the app at once. Real clients send one at a time."""
 

@@ -27,6 +27,7 @@ from mooring.http import sockets
 from mooring.http.connection import Connection
 from mooring.http.house import House
 from mooring.http.limits import Limits
+from mooring.http.reader import Admission
 from mooring.wire.http import App
 
 __all__ = ["Listener"]
@@ -44,10 +45,15 @@ class Listener:
     """Serves `app` on any number of addresses. Made inside a running loop, ended by `aclose`."""
 
     def __init__(
-        self, app: App, *, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        app: App,
+        *,
+        admit: Admission | None = None,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits or Limits()
-        self._house = House(app, self._limits, clock)
+        self._house = House(app, self._limits, clock, admit)
         self._house.on_change = self._on_change
         self._listening: dict[socket.socket, ssl.SSLContext | None] = {}
         self._unix_files: list[tuple[Path, int]] = []

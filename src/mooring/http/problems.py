@@ -10,15 +10,16 @@ __all__ = ["Refusal", "problem"]
 class Refusal(Exception):
     """The peer asked for something it does not get: becomes an answer, then a close."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, *, answer: Response | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
+        self._answer = answer
 
     def response(self) -> Response:
         """What the peer is told."""
-        return problem(self.status, self.code, self.message)
+        return self._answer or problem(self.status, self.code, self.message)
 
 
 def problem(

@@ -18,9 +18,9 @@ import httptools
 from mooring.http.limits import Limits
 from mooring.http.problems import Refusal
 from mooring.http.rules import CHUNKED, METHODS, body_length, check_host, expects_continue, split_target
-from mooring.wire.http import Headers, Request
+from mooring.wire.http import Headers, Request, Response
 
-__all__ = ["BODY", "HEAD", "IDLE", "RequestReader"]
+__all__ = ["BODY", "HEAD", "IDLE", "Admission", "Budget", "RequestReader"]
 
 IDLE, HEAD, BODY = range(3)
 
@@ -28,7 +28,22 @@ SINGLE_NAMES = frozenset({b"host", b"content-length", b"transfer-encoding", b"ex
 # A chunk costs its size line and two line ends; beyond that, extensions count as header bytes.
 CHUNK_OVERHEAD_BYTES = 20
 
+FREE_BODY_BYTES = 64 * 1024
+"""A body up to this size is read before anybody is asked: small enough to hold, and judged afterwards."""
+
+Admission = Callable[[Request], Response | None]
+"""Judges a request by its head; an answer refuses it."""
 OnRequest = Callable[[Request, bool, bool], None]
+
+
+class Budget:
+    """What all connections together hold of bodies that are still arriving."""
+
+    __slots__ = ("limit_bytes", "taken_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.taken_bytes = 0
 
 
 class RequestReader:
@@ -38,9 +53,11 @@ class RequestReader:
     """
 
     __slots__ = (
+        "_admit",
         "_begun",
         "_body",
         "_body_bytes",
+        "_budget",
         "_chunks",
         "_framing",
         "_head_bytes",
@@ -72,8 +89,13 @@ class RequestReader:
         *,
         peer: str = "",
         tls: bool = False,
+        admit: Admission | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.state = IDLE
+        self._admit = admit
+        self._budget = budget or Budget(limits.max_unfinished_bytes)
+        self._body_bytes = 0
         self._limits = limits
         self._on_request = on_request
         self._on_expect = on_expect
@@ -191,11 +213,36 @@ class RequestReader:
         self._length = length = body_length(framing, version)
         if length > limits.max_body_bytes:
             raise _body_too_large(limits)
+        if self._admit is not None and (length > FREE_BODY_BYTES or length == CHUNKED):
+            self._check_admission(self._admit)
         self._keep_alive = parser.should_keep_alive()
         self._upgrading = parser.should_upgrade()
         self.state = BODY
         if b"expect" in framing and expects_continue(framing, version) and length:
             self._on_expect()
+
+    def _check_admission(self, admit: Admission) -> None:
+        answer = admit(self._request(b""))
+        if answer is not None:
+            raise Refusal(answer.status, "refused", "refused by its head", answer=answer)
+
+    def _request(self, body: bytes) -> Request:
+        return Request(
+            self._method,
+            self._path,
+            query=self._query,
+            headers=self._headers,
+            body=body,
+            peer=self._peer,
+            tls=self._tls,
+        )
+
+    def give_up(self) -> None:
+        """The request will not be finished: what was held for it is free."""
+        if self.state == BODY:
+            self._budget.taken_bytes -= self._body_bytes
+            self._body_bytes = 0
+            self._body = []
 
     def on_chunk_header(self) -> None:
         """The size line of a chunk."""
@@ -204,8 +251,12 @@ class RequestReader:
     def on_body(self, piece: bytes) -> None:
         """A piece of the body."""
         self._body_bytes += len(piece)
+        budget = self._budget
+        budget.taken_bytes += len(piece)
         if self._body_bytes > self._limits.max_body_bytes:
             raise _body_too_large(self._limits)
+        if budget.taken_bytes > budget.limit_bytes:
+            raise Refusal(503, "too_busy", "too much is being sent here at the same time; try again")
         self._body.append(piece)
 
     def on_message_complete(self) -> None:
@@ -216,15 +267,8 @@ class RequestReader:
         if self._body:
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
             self._body = []
-        request = Request(
-            self._method,
-            self._path,
-            query=self._query,
-            headers=self._headers,
-            body=body,
-            peer=self._peer,
-            tls=self._tls,
-        )
+        self._budget.taken_bytes -= self._body_bytes
+        request = self._request(body)
         self.state = IDLE
         self._on_request(request, self._keep_alive, self._version == "1.0")
 

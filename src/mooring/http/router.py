@@ -7,9 +7,13 @@ __all__ = ["Router"]
 
 
 class Router:
-    """An app that hands each exchange to the app added for its method and path."""
+    """An app that hands each exchange to the app added for its method and path.
 
-    def __init__(self) -> None:
+    `hint`: where to go instead, told with every 404.
+    """
+
+    def __init__(self, *, hint: str = "") -> None:
+        self._hint = hint
         self._routes: dict[str, dict[str, App]] = {}
 
     def add(self, method: str, path: str, app: App) -> "Router":
@@ -22,7 +26,9 @@ class Router:
         request = exchange.request
         methods = self._routes.get(request.path)
         if methods is None:
-            exchange.respond(problem(404, "not_found", f"nothing is served at {request.path}"))
+            exchange.respond(
+                problem(404, "not_found", f"nothing is served at {request.path}", hint=self._hint)
+            )
             return
         app = methods.get(request.method)
         if app is None:

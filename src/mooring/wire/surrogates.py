@@ -29,6 +29,9 @@ _LETTERS = {
     for letter in b"efabc"
 }
 
+MOST_ESCAPES = 20_000
+"""Reading them takes a microsecond each, and everybody waits meanwhile; a text cut in half has a few."""
+
 T = TypeVar("T")
 
 
@@ -51,7 +54,9 @@ class ReadableCopy(NamedTuple):
 
 
 def readable_copy(data: bytes) -> ReadableCopy | None:
-    """A copy that msgspec reads; None if there is no lone surrogate, or no letter is free."""
+    """A copy that msgspec reads; None if there is no lone surrogate, no letter is free, or they are too many."""
+    if data.count(b"\\ud") + data.count(b"\\uD") > MOST_ESCAPES:
+        return None
     if not any(found[2] for found in _SURROGATE.finditer(data)):
         return None
     letter = next((letter for letter, used in _LETTERS.items() if not used.search(data)), None)

@@ -150,6 +150,7 @@ async def test_a_server_that_speaks_another_revision_after_a_restart_ends_the_se
         await host.logged("state")  # the probe is start 1
         async with client_of(host.port) as client:
             await kill(host, await client.pid())
+            assert (await client.ask("x/any"))["error"]["data"]["reason"] == "version_changed"
             await host.logged("session_closed")
             assert (await client.raw("POST", client.request("x/any"))).status == 404
 
@@ -168,8 +169,8 @@ async def test_other_capabilities_after_a_restart_are_kept_with_a_warning(tmp_pa
         await host.logged("state")
         async with client_of(host.port) as client:
             await kill(host, await client.pid())
-            await host.logged("capabilities_changed")
             assert await client.pid()
+            await host.logged("capabilities_changed")
 
 
 async def test_a_server_that_crashes_again_and_again_is_left_alone_for_a_while() -> None:

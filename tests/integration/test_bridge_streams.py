@@ -89,11 +89,26 @@ async def test_a_new_get_stream_takes_what_the_lost_one_never_sent() -> None:
         assert await fresh.message() == update
 
 
-@pytest.mark.parametrize("position", ["nonsense", "g1-99", "p999-1", "../../1", "g1-" + "9" * 30])
+@pytest.mark.parametrize("position", ["nonsense", "p999-1", "../../1", "g1-" + "9" * 30])
 async def test_a_position_that_is_not_ours_is_refused(position: str) -> None:
     async with hosting(SCRIPTED) as host, client_of(host.port) as client:
-        await client.stream()
         assert (await client.raw("GET", Last_Event_ID=position)).status == 400
+
+
+async def test_a_position_that_was_never_reached_is_refused() -> None:
+    async with hosting(SCRIPTED) as host, client_of(host.port) as client:
+        event = await (await client.stream()).event()
+        assert event is not None
+        assert (await client.raw("GET", Last_Event_ID=event.id.replace("-0", "-99"))).status == 400
+
+
+async def test_a_position_of_another_session_is_nobodys() -> None:
+    async with hosting(SCRIPTED) as host, client_of(host.port) as one, client_of(host.port) as other:
+        event = await (await one.stream("POST", one.request("x/emit", emission(numbered(1))))).event()
+        assert event is not None
+        stream = await other.stream("POST", other.request("x/emit", emission(numbered(2))))
+        await stream.rest()
+        assert (await other.raw("GET", Last_Event_ID=event.id)).status == 400
 
 
 async def test_an_answer_that_is_no_longer_kept_is_replaced_by_an_error() -> None:

@@ -1,6 +1,7 @@
 """Finding out beforehand whether a program can be run."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,47 @@ def test_not_found(tool: Path) -> None:
     assert refused(str(tool) + "s").code == "program_not_found"
     # Our own PATH is not the child's.
     assert refused("env", env={"PATH": str(tool.parent)}).code == "program_not_found"
+
+
+@pytest.mark.parametrize(
+    ("program", "message", "hint"),
+    [
+        ("uvx", "the program uvx is not on the server's PATH", "uvx comes with uv: pip install uv"),
+        ("npx", "the program npx is not on the server's PATH", "npx comes with Node.js: https://nodejs.org"),
+        (
+            "node",
+            "the program node is not on the server's PATH",
+            "node comes with Node.js: https://nodejs.org",
+        ),
+        (
+            "python",
+            "the program python is not on the server's PATH",
+            f"try python3, or the Python that runs Mooring: {sys.executable}",
+        ),
+        (
+            "npx -y @scope/server",
+            "there is no program 'npx -y @scope/server'",
+            "no shell is used: give program and arguments as separate words, or write -- sh -c '…'",
+        ),
+        ("--port", "--port is not a program", "options of mooring go before --, the command after it"),
+        ("KEY=hush", "KEY=… is not a program", "to set a variable for the server: --env KEY=…"),
+        (
+            "/opt/a=b",
+            "there is no program /opt/a=b",
+            "check the path; a relative one starts at the server's working directory",
+        ),
+    ],
+)
+def test_what_to_do_about_a_program_that_is_not_found(program: str, message: str, hint: str) -> None:
+    error = refused(program, env={"PATH": "/nowhere"})
+    assert (error.code, error.message, error.hint) == ("program_not_found", f"x: {message}", hint)
+
+
+def test_a_program_may_have_an_odd_name(tmp_path: Path) -> None:
+    for name in ("two words", "-dash", "A=b"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+        check_program(ProcessSpec(name="x", argv=(name,), env={"PATH": str(tmp_path)}))
 
 
 def test_not_executable(tool: Path) -> None:

@@ -17,6 +17,7 @@ from mooring.cli.main import cli, main
 from mooring.errors import ListenFailed
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes.environment import DEFAULT_NAMES
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 
@@ -168,20 +169,32 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("run time -- uvx x", "daemon"),
+        ("run time -- uvx x", "error: background mode does not exist yet\n"),
         ("run time -- uvx x", "hint: add --foreground"),
         ("run --foreground", "'NAME'"),
-        ("run --foreground -- uvx x", "'NAME'"),
+        ("run --foreground -- uvx x", "hint: write: mooring run --foreground NAME -- uvx x\n"),
         ("run --foreground time", "no command"),
         ("run --foreground time --", "no command"),
-        ("run --foreground time uvx x", "'--' belongs before"),
-        ("run --foreground time uvx --option", "'--' belongs before"),
+        ("run --foreground time uvx x", "error: there is no -- before the server's command\n"),
+        ("run --foreground time uvx x", "hint: write: mooring run --foreground time -- uvx x\n"),
+        (
+            "run --foreground time uvx --option",
+            "hint: write: mooring run --foreground time -- uvx --option\n",
+        ),
+        ("run time --port 0 uvx x --port 1", "run --foreground time --port 0 -- uvx x --port 1\n"),
+        ("run a --env=K=hush --env L=hush b", "run --foreground a '--env=K=…' --env 'L=…' -- b\n"),
+        ("run --foreground time --prot 1 uvx x", "'--port'"),
+        ("run --foreground time --port", "hint: see mooring run --help\n"),
         ("run --foreground Time -- x", "'Time' cannot be a name"),
         ("run --foreground mcp -- x", "choose another"),
         ("run --foreground time --nonsense -- x", "--nonsense"),
-        ("run --foreground time --port 70000 -- x", "--port"),
-        ("run --foreground time --max-sessions 0 -- x", "--max-sessions"),
-        ("run --foreground time --spare -1 -- x", "--spare"),
+        (
+            "run --foreground time --port abc -- x",
+            "error: --port: 'abc' is not a port: give a number from 0 to 65535\n",
+        ),
+        ("run --foreground time --port 70000 -- x", "'70000' is not a port"),
+        ("run --foreground time --max-sessions 0 -- x", "--max-sessions: '0' is not a count"),
+        ("run --foreground time --spare -1 -- x", "--spare: '-1' is not a count"),
         ("run --foreground time --eof-grace none -- x", "--eof-grace"),
         ("run --foreground time --max-message-bytes 1X -- x", "64MiB"),
         ("run --foreground time --env A -- x", "NAME=VALUE"),
@@ -198,7 +211,8 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
         ("run --foreground time --log-format xml -- x", "--log-format"),
         ("nonsense", "nonsense"),
         ("--nonsense", "--nonsense"),
-        ("completion tcsh", "tcsh"),
+        ("completion tcsh", "error: no script for 'tcsh'; there is one for bash, zsh and fish\n"),
+        ("completion", "error: which shell? bash, zsh or fish\n"),
     ],
 )
 def test_wrong_usage_is_status_2_and_told_on_stderr(
@@ -211,7 +225,17 @@ def test_wrong_usage_is_status_2_and_told_on_stderr(
     assert "\nhint: " in err
     assert words in err
     assert "Traceback" not in err
+    assert err.count("\n") == 2 and "\t" not in err and "\\" not in err
+    assert "hush" not in err
     assert not asked
+
+
+def test_an_error_in_colour_where_a_person_looks(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.cli.words.colourful", lambda _stream, _environ: True)
+    assert mooring_("nonsense") == 2
+    assert capfd.readouterr().err.startswith("\x1b[31merror:\x1b[0m No such command")
 
 
 def test_an_empty_command(capfd: pytest.CaptureFixture[str]) -> None:
@@ -292,10 +316,23 @@ def test_help_shows_every_option_with_its_default_and_examples() -> None:
         "25s; 20s in Kubernetes",
         "2s",
     ):
-        assert f"default: {default}" in " ".join(done.stdout.split()).replace("default: (", "default: ")
+        assert f"[default: {default}]" in done.stdout
+    for name in DEFAULT_NAMES:
+        assert name in done.stdout, "--inherit-env tells what is passed on without it"
     for title in ("Where it listens:", "Who may use it:", "Stopping:", "Examples:"):
         assert f"{title}\n" in done.stdout
     assert "  mooring run --foreground time --port 4671 -- uvx mcp-server-time\n" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["", "run", "completion"])
+def test_help_fits_a_terminal_of_80_columns(command: str) -> None:
+    done = CliRunner().invoke(cli, [*command.split(), "--help"], prog_name="mooring", terminal_width=80)
+    assert done.exit_code == 0
+    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
+    assert "..." not in done.stdout.replace("[ARGS]...", ""), "something is cut off"
+    assert done.stdout.isascii()
+    for line in done.stdout.splitlines():
+        assert line.count("[") == line.count("]"), "a bracket is broken"
 
 
 @pytest.mark.parametrize(

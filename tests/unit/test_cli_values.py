@@ -5,9 +5,11 @@ import pytest
 from mooring.cli.values import (
     RESERVED_NAMES,
     parse_assignment,
+    parse_count,
     parse_duration,
     parse_limit,
     parse_name,
+    parse_port,
     parse_size,
     parse_variable,
 )
@@ -109,3 +111,22 @@ def test_not_names(text: str) -> None:
 def test_reserved_names(text: str) -> None:
     with pytest.raises(ValueError, match="choose another"):
         parse_name(text)
+
+
+@pytest.mark.parametrize("text", ["0", "80", "65535", "080"])
+def test_ports(text: str) -> None:
+    assert parse_port(text) == int(text)
+
+
+@pytest.mark.parametrize("text", ["", "abc", "-1", "+1", "65536", "1.5", "1_0", "١", " 1", "9" * 5000])
+def test_not_ports(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a port: give a number from 0 to 65535"):
+        parse_port(text)
+
+
+def test_counts() -> None:
+    assert parse_count("0") == 0
+    assert parse_count("7", least=7) == 7
+    for text in ("6", "-7", "", "seven", "7.0"):
+        with pytest.raises(ValueError, match="is not a count: give a whole number from 7 on"):
+            parse_count(text, least=7)

@@ -41,6 +41,15 @@ def test_router_knows_paths_and_methods() -> None:
     assert json.loads(refused.body)["error"]["code"] == "method_not_allowed"
 
 
+def test_a_router_says_where_to_go_instead() -> None:
+    exchange = FakeExchange(Request("GET", "/"))
+    Router(hint="try /livez").add("GET", "/livez", ok)(exchange)
+    assert exchange.answer is not None and exchange.answer.status == 404
+    error = json.loads(exchange.answer.body)["error"]
+    assert (error["message"], error["hint"]) == ("nothing is served at /", "try /livez")
+    assert "hint" not in json.loads(route("GET", "/").body)["error"]
+
+
 @pytest.mark.parametrize(
     ("target", "expected"),
     [

@@ -13,10 +13,22 @@ To have it in every new shell:
 """
 
 
-@click.command(epilog=EXAMPLES)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the script that makes SHELL complete commands and options."""
+class Shell(click.Choice[str]):
+    """A shell that click can write a script for."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The shell; wrong usage if it is another."""
+        if value not in self.choices:
+            raise click.UsageError(f"no script for {value!r}; there is one for bash, zsh and fish", ctx)
+        return value
+
+
+@click.command(epilog=EXAMPLES, short_help="Print a completion script for bash, zsh or fish.")
+@click.argument("shell", type=Shell(["bash", "zsh", "fish"]), metavar="{bash|zsh|fish}", required=False)
+def completion(shell: str | None) -> None:
+    """Print the script that makes a shell complete commands and options."""
+    if shell is None:
+        raise click.UsageError("which shell? bash, zsh or fish")
     from click.shell_completion import ShellComplete, get_completion_class  # noqa: PLC0415 - rarely needed
 
     kind = get_completion_class(shell)

@@ -1,17 +1,38 @@
 """How commands look: options in sections, and a command line after `--`."""
 
+import shlex
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from mooring.errors import UserError
+
 __all__ = ["ServerCommand", "section"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+"""Where click must not begin a new line; an ordinary space in what is printed."""
+
 
 class _Option(click.Option):
     section = "Options"
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """A default in words of ours stands as it is; click would put it into brackets."""
+        extra = super().get_help_extra(ctx)
+        if isinstance(self.show_default, str):
+            extra["default"] = self.show_default
+        return extra
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """What stands beside the option; `[default: …]` stays on one line."""
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        text, start, default = record[1].partition("[default:")
+        return record[0], text + (start + default).replace(" ", NO_BREAK_SPACE)
 
 
 def section(title: str) -> Callable[..., Callable[[F], F]]:
@@ -36,18 +57,53 @@ class ServerCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Ours up to the first `--`; the rest is left as it is, in `ctx.obj`."""
         where = args.index("--") if "--" in args else len(args)
-        ctx.obj = tuple(args[where + 1 :])
+        ours, command = args[:where], args[where + 1 :]
+        ctx.obj = tuple(command)
         try:
-            return super().parse_args(ctx, args[:where])
-        except click.UsageError as error:
-            if where < len(args) or isinstance(error, click.MissingParameter):
+            return super().parse_args(ctx, list(ours))  # click takes its words out of the list
+        except click.MissingParameter as error:
+            if not command:
                 raise
-            message = f"{error.format_message()} (a '--' belongs before the server's command)"
-            raise click.UsageError(message, ctx) from error
+            raise _corrected(ctx, "the server has no name", [*ours, "NAME"], command) from error
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            start = self._forgotten(ctx, ours) if where == len(args) else None
+            if start is None:
+                raise
+            message = "there is no -- before the server's command"
+            raise _corrected(ctx, message, ours[:start], ours[start:]) from error
+
+    def _forgotten(self, ctx: click.Context, words: list[str]) -> int | None:
+        """Where the `--` belongs: before the second word that is no option, nor the value of one.
+
+        None if there is no such word, or if something else is wrong before it.
+        """
+        flags = {
+            name: isinstance(parameter, click.Option) and parameter.is_flag
+            for parameter in self.get_params(ctx)
+            for name in parameter.opts
+        }
+        at = named = 0
+        while at < len(words):
+            word = words[at]
+            if not word.startswith("-"):
+                if named:
+                    return at
+                named = 1
+            elif (option := word.partition("=")[0]) not in flags:
+                return None
+            elif not flags[option] and "=" not in word:
+                at += 1
+            at += 1
+        return None
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """The usage line, with the part that click does not know."""
         return ["--foreground", "NAME", "[OPTIONS]", "--", "COMMAND", "[ARGS]..."]
+
+    def get_help(self, ctx: click.Context) -> str:
+        """The help page."""
+        return super().get_help(ctx).replace(NO_BREAK_SPACE, " ")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Options by section, in the order of declaration."""
@@ -59,3 +115,22 @@ class ServerCommand(click.Command):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _corrected(ctx: click.Context, message: str, ours: list[str], command: list[str]) -> UserError:
+    """An error whose hint is the command line as it was meant."""
+    words = [*_without_values(ours), "--", *command]
+    if "--foreground" not in ours:
+        words.insert(0, "--foreground")
+    return UserError(message, code="bad_usage", hint=f"write: {ctx.command_path} {shlex.join(words)}")
+
+
+def _without_values(words: list[str]) -> list[str]:
+    """Options as they were given, but for the values of `--env`: these may be secrets."""
+    shown = list(words)
+    for at, word in enumerate(words):
+        if word.startswith("--env=") and word.count("=") > 1:
+            shown[at] = f"--env={word.split('=')[1]}=…"
+        elif at and words[at - 1] == "--env":
+            shown[at] = f"{word.partition('=')[0]}=…"
+    return shown

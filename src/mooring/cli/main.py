@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = error.exit_code
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "mooring"
-        status = _tell(error, error.format_message(), f"see {where} --help", error.exit_code)
+        status = _tell(error, _sentence(error), f"see {where} --help", error.exit_code)
     except MooringError as error:
         status = _tell(error, error.message, error.hint, exit_status(error))
     except click.Abort:
@@ -73,14 +73,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
+def _sentence(error: click.ClickException) -> str:
+    """What click says, on one line; about a value: which option's, and what is wrong with it."""
+    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
+        option = f"{error.param.opts[0]}: " if isinstance(error.param, click.Option) else ""
+        return f"{option}{' '.join(error.message.split())}"
+    return " ".join(error.format_message().split())
+
+
 def _tell(error: Exception, message: str, hint: str, status: int) -> int:
-    from mooring.cli.words import debugging, printable  # noqa: PLC0415 - only errors need it
+    from mooring.cli.words import RED, colourful, debugging, painted, printable  # noqa: PLC0415 - for errors
 
     if debugging(os.environ):
         import traceback  # noqa: PLC0415
 
         traceback.print_exception(error)
-    sys.stderr.write(f"error: {printable(message)}\n")
+    colour = RED if colourful(sys.stderr, os.environ) else ""
+    sys.stderr.write(f"{painted('error:', colour)} {printable(message)}\n")
     if hint:
         sys.stderr.write(f"hint: {printable(hint)}\n")
     return status

@@ -14,14 +14,13 @@ from datetime import UTC, datetime
 from time import localtime, strftime
 
 from mooring.cli.background import BackgroundHandler
-from mooring.cli.words import colourful, debugging, printable
+from mooring.cli.words import DIM, RED, YELLOW, colourful, debugging, painted, printable
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["JsonFormat", "TextFormat", "log_failure", "logs_on_stderr"]
 
 SERVER_LOGGER = "mooring.server"
 _OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
-DIM, RED, YELLOW, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 _COLOURS = {"debug": DIM, "warning": YELLOW, "error": RED, "critical": RED}
 
 
@@ -55,7 +54,7 @@ class TextFormat(logging.Formatter):
         return f"{line}: {printable(f'{type(error).__name__}: {error}')}"
 
     def _paint(self, text: str, colour: str) -> str:
-        return f"{colour}{text}{PLAIN}" if self._colour and colour else text
+        return painted(text, colour if self._colour else "")
 
 
 class JsonFormat(logging.Formatter):

@@ -1,6 +1,7 @@
 """`mooring run`: one server, kept reachable."""
 
 import os
+from functools import partial
 from typing import Any
 
 import click
@@ -10,9 +11,11 @@ from mooring.cli.layout import ServerCommand, section
 from mooring.cli.values import (
     Parsed,
     parse_assignment,
+    parse_count,
     parse_duration,
     parse_limit,
     parse_name,
+    parse_port,
     parse_size,
     parse_variable,
 )
@@ -20,6 +23,7 @@ from mooring.errors import UserError
 
 __all__ = ["run"]
 
+COUNT = Parsed("n", parse_count)
 SPAN = Parsed("time", parse_duration)
 LIMIT = Parsed("time|none", parse_limit)
 READABLE_FILE = click.Path(exists=True, dir_okay=False, readable=True)
@@ -35,16 +39,21 @@ EXAMPLES = """\
 \b
 Examples:
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
-  mooring run --foreground fs -- npx -y @modelcontextprotocol/server-filesystem /data
-  mooring run --foreground git --pass-env GITHUB_TOKEN --cwd ~/src -- uvx mcp-server-git
+  mooring run --foreground git --pass-env GITHUB_TOKEN -- uvx mcp-server-git
   mooring run --foreground demo --port 0 -- python -m mooring.demo
+  mooring run --foreground fs -- \\
+    npx -y @modelcontextprotocol/server-filesystem /data
 
 \b
-Times are written 500ms, 1.5s, 30m, 2h or as plain seconds; sizes 64MiB, 10MB or as plain bytes.
+Times are written 500ms, 1.5s, 30m, 2h or as plain seconds;
+sizes 64MiB, 10MB or as plain bytes.
 
 \b
-Exit status: 0 stopped as asked · 1 the listener or the server failed · 2 wrong usage or
-configuration · 3 a call was cut off at the deadline of a shutdown.
+Exit status:
+  0  stopped as asked
+  1  the listener or the server failed
+  2  wrong usage or configuration
+  3  a call was cut off at the deadline of a shutdown
 """
 
 
@@ -62,17 +71,21 @@ def _in_kubernetes() -> bool:
 @where("--host", metavar="HOST", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @where(
     "--port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    default=4670,
-    show_default="4670",
+    type=Parsed("port", parse_port),
+    default="4670",
+    show_default=True,
     help="Port to listen on; 0 picks a free one and prints it.",
 )
 @where("--unix", type=click.Path(), metavar="PATH", help="Listen on a unix socket instead of a port.")
 @where("--tls-cert", type=READABLE_FILE, metavar="PATH", help="Certificate chain (PEM): serve https.")
 @where("--tls-key", type=READABLE_FILE, metavar="PATH", help="Private key (PEM) of the certificate.")
 @who("--allow-remote", is_flag=True, help="Allow an address that other machines can reach.")
-@who("--token-file", type=READABLE_FILE, metavar="PATH", help="Demand the bearer token in this file.")
+@who(
+    "--token-file",
+    type=READABLE_FILE,
+    metavar="PATH",
+    help="Demand a bearer token of this file, which has one TOKEN or NAME TOKEN a line.",
+)
 @who("--no-auth", is_flag=True, help="With --allow-remote: really let in everybody, without a token.")
 @who("--allow-host", multiple=True, metavar="HOST", help="Also accept this Host header. Repeatable.")
 @who(
@@ -102,7 +115,11 @@ def _in_kubernetes() -> bool:
     metavar="NAME",
     help="Pass on this variable of ours. Repeatable.",
 )
-@environment("--inherit-env", is_flag=True, help="Pass on all our variables, not only the usual few.")
+@environment(
+    "--inherit-env",
+    is_flag=True,
+    help="Pass on all our variables, not only HOME, LOGNAME, PATH, SHELL, TERM and USER.",
+)
 @environment(
     "--cwd",
     type=click.Path(exists=True, file_okay=False),
@@ -111,10 +128,9 @@ def _in_kubernetes() -> bool:
 )
 @sessions(
     "--max-sessions",
-    type=click.IntRange(1),
-    metavar="N",
-    default=1000,
-    show_default="1000",
+    type=Parsed("n", partial(parse_count, least=1)),
+    default="1000",
+    show_default=True,
     help="Sessions at the same time; more are told to come back later.",
 )
 @sessions(
@@ -126,10 +142,9 @@ def _in_kubernetes() -> bool:
 )
 @sessions(
     "--spare",
-    type=click.IntRange(0),
-    metavar="N",
-    default=1,
-    show_default="1",
+    type=COUNT,
+    default="1",
+    show_default=True,
     help="Processes kept ready for the next session while there are sessions.",
 )
 @sessions(
@@ -173,14 +188,21 @@ def _in_kubernetes() -> bool:
 )
 @ending("--stop-grace", type=SPAN, default="5s", show_default=True, help="Time between SIGTERM and SIGKILL.")
 @talk(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr."
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    metavar="FORMAT",
+    default="text",
+    show_default=True,
+    help="Logs, on stderr, are text or json.",
 )
 @talk(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    metavar="LEVEL",
     default="info",
     show_default=True,
-    help="The least important messages to show. MOORING_DEBUG=1 shows all, and tracebacks.",
+    help="Least important messages to show: debug, info, warning or error. "
+    "MOORING_DEBUG=1 shows all, and tracebacks.",
 )
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
@@ -192,7 +214,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     """
     if not given["foreground"]:
         raise UserError(
-            "running in the background comes with the daemon, which is not there yet",
+            "background mode does not exist yet",
             code="foreground_required",
             hint="add --foreground",
         )

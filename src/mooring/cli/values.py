@@ -14,9 +14,11 @@ __all__ = [
     "RESERVED_NAMES",
     "Parsed",
     "parse_assignment",
+    "parse_count",
     "parse_duration",
     "parse_limit",
     "parse_name",
+    "parse_port",
     "parse_size",
     "parse_variable",
 ]
@@ -29,6 +31,7 @@ RESERVED_NAMES = frozenset({"api", "mcp", "sse", "messages", "ws", "livez", "rea
 
 # Digits are spelled out because \d also means those of other scripts.
 _NUMBER_AND_UNIT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))? ?([A-Za-z]*)")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -52,6 +55,20 @@ def parse_size(text: str) -> int:
         raise ValueError(f"{text!r} is not a size; write 64MiB, 10MB or plain bytes")
     fraction = match[2] or ""
     return int(int(match[1] + fraction) * SIZE_UNITS[match[3].lower()] // 10 ** len(fraction))
+
+
+def parse_port(text: str) -> int:
+    """A TCP port; 0 asks for a free one."""
+    if not _WHOLE_NUMBER.fullmatch(text) or int(text) > 65535:
+        raise ValueError(f"{text!r} is not a port: give a number from 0 to 65535")
+    return int(text)
+
+
+def parse_count(text: str, *, least: int = 0) -> int:
+    """How many of something."""
+    if not _WHOLE_NUMBER.fullmatch(text) or int(text) < least:
+        raise ValueError(f"{text!r} is not a count: give a whole number from {least} on")
+    return int(text)
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

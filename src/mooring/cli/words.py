@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import TextIO
 
-__all__ = ["colourful", "debugging", "printable"]
+__all__ = ["DIM", "RED", "YELLOW", "colourful", "debugging", "painted", "printable"]
+
+DIM, RED, YELLOW, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 # C0 but tab, DEL, C1, the separators of lines and paragraphs, and what changes the direction
 # of writing: everything with which a text could pretend to be something else.
@@ -21,6 +23,11 @@ _ESCAPES |= {0x0A: "\\n", 0x0D: "\\r"}
 def printable(text: str) -> str:
     """The text on one line, with control characters other than tab made visible."""
     return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
+
+
+def painted(text: str, colour: str) -> str:
+    """The text in a colour; as it is without one."""
+    return f"{colour}{text}{PLAIN}" if colour else text
 
 
 def debugging(environ: Mapping[str, str]) -> bool:

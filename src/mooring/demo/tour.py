@@ -4,9 +4,11 @@ import http.client
 import json
 import os
 import queue
+import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,10 +23,16 @@ Json = dict[str, Any]
 
 PATIENCE_S = 30.0
 VERSION = "2025-11-25"
+WIDTH = 78
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 
 class TourError(Exception):
     """Something did not go as promised."""
+
+
+class ReaderGone(Exception):
+    """Whoever read the tour has seen enough, as in `make demo | head`."""
 
 
 class Mooring:
@@ -160,8 +168,13 @@ class Page:
         self._step = 0
 
     def say(self, text: str = "") -> None:
-        """A line, at once."""
-        print(text, flush=True)
+        """Lines, at once."""
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            # Nothing more can be flushed there at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise ReaderGone from None
 
     def step(self, title: str) -> None:
         """The title of the next step."""
@@ -170,7 +183,17 @@ class Page:
 
     def timed(self, since: float, text: str) -> None:
         """A line about something that has just been done."""
-        self.say(f"   {text}  {self.styled(f'({(time.monotonic() - since) * 1000:.0f} ms)', '2')}")
+        took = f"({(time.monotonic() - since) * 1000:.0f} ms)"
+        # Wrapped as long as it will look: styles take no room.
+        indent = " " * 3
+        lines = textwrap.fill(
+            f"{text}  {took.replace(' ', NO_BREAK_SPACE)}",
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+        )
+        self.say(f"{lines[: -len(took)]}{self.styled(took, '2')}")
 
     def styled(self, text: str, code: str) -> str:
         """Bold or dim, where that can be seen."""
@@ -178,13 +201,18 @@ class Page:
 
 
 def main() -> int:
-    """The whole tour; 0 if all went as promised."""
-    page = Page()
+    """The whole tour; 0 if all went as promised, as far as anybody wanted to see it."""
+    try:
+        return _tour(Page())
+    except ReaderGone:
+        return 0
+
+
+def _tour(page: Page) -> int:
     command = [sys.executable, "-m", "mooring", "run", "--foreground", "demo", "--port", "0"]
     command += ["--log-format", "json", "--", sys.executable, "-m", "mooring.demo"]
-    page.say(
-        "Mooring runs an MCP server and keeps its sessions alive. This shows it with a small built-in server."
-    )
+    page.say("Mooring runs an MCP server and keeps its sessions alive.")
+    page.say("This shows it with a small built-in server.")
     mooring = Mooring(command)
     try:
         _show(page, mooring)
@@ -217,9 +245,8 @@ def _show(page: Page, mooring: Mooring) -> None:
         since = time.monotonic()
         os.kill(before["pid"], signal.SIGKILL)
         _wait_until(lambda: not _exists(before["pid"]), "the killed process is still there")
-        page.timed(
-            since, f"Process {before['pid']} is gone. Without Mooring, the session would be gone with it."
-        )
+        page.timed(since, f"Process {before['pid']} is gone.")
+        page.say("   Without Mooring, the session would be gone with it.")
 
         page.step("The same client calls again, on the same session")
         session = client.session
@@ -229,8 +256,9 @@ def _show(page: Page, mooring: Mooring) -> None:
         page.timed(since, f"counter → {after['count']}, answered by process {after['pid']}")
         if after["pid"] == before["pid"] or client.session != session:
             raise TourError("that was not a new process on the same session")
-        page.say(f"   A new process, the same session {session[:8]}…: the client has done nothing for it.")
-        page.say("   What the server had in memory is lost, so it counts from 1 again; clients are told so.")
+        page.say(f"   A new process, the same session {session[:8]}…: the client did nothing for it.")
+        page.say("   What the server had in memory is lost, so it counts from 1 again;")
+        page.say("   clients are told so.")
 
         page.step("Stop it:  SIGTERM")
         since = time.monotonic()
@@ -291,33 +319,70 @@ def _say_what_next(page: Page) -> None:
     page.say(f"""
 {page.styled("Try it yourself", "1")}
 
-   Keep the demo running, or run a real server (uvx comes with uv, npx with Node):
+   Keep the demo running, or run a real server (uvx comes with uv, npx with
+   Node.js):
 
-     {mooring} run --foreground demo -- {python} -m mooring.demo
-     {mooring} run --foreground time --port 4671 -- uvx mcp-server-time
-     {mooring} run --foreground fs --port 4672 -- npx -y @modelcontextprotocol/server-filesystem .
+     {mooring} run --foreground demo -- \\
+       {python} -m mooring.demo
 
-   Its URL is http://127.0.0.1:PORT/mcp (4670 unless you say --port). For your AI client:
+     {mooring} run --foreground time --port 4671 -- \\
+       uvx mcp-server-time
 
-     {{"mcpServers": {{"demo": {{"type": "http", "url": "http://127.0.0.1:4670/mcp"}}}}}}
+     {mooring} run --foreground fs --port 4672 -- \\
+       npx -y @modelcontextprotocol/server-filesystem .
 
-   Or by hand:
+   Its URL is http://127.0.0.1:PORT/mcp, with port 4670 unless you say --port.
+   For your AI client:
 
-     curl http://127.0.0.1:4670/readyz
-     curl -i http://127.0.0.1:4670/mcp \\
-       -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \\
-       -d '{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{VERSION}",\
-"capabilities":{{}},"clientInfo":{{"name":"curl","version":"1"}}}}}}'
+     {{
+       "mcpServers": {{
+         "demo": {{"type": "http", "url": "http://127.0.0.1:4670/mcp"}}
+       }}
+     }}
 
+   Or by hand, in another terminal (bash, zsh). Open a session; its id is in a
+   header of the answer, which every later request repeats:
+
+{textwrap.indent(OPEN_A_SESSION, " " * 5)}
+   Call a tool in this session, as often as you like:
+
+{textwrap.indent(CALL_A_TOOL, " " * 5)}
+   The answer has the pid of the server's process; so has /readyz, for every
+   server. Kill it with kill -9, and call again. What Mooring knows:
+
+{textwrap.indent(LOOK_INSIDE, " " * 5)}
    All options: {mooring} run --help
 """)
 
 
+OPEN_A_SESSION = f"""\
+post() {{
+  curl -sS http://127.0.0.1:4670/mcp "$@" \\
+    -H 'Content-Type: application/json' \\
+    -H 'Accept: application/json, text/event-stream'; echo
+}}
+SESSION=$(post -i -d '{{
+  "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {{
+    "protocolVersion": "{VERSION}", "capabilities": {{}},
+    "clientInfo": {{"name": "curl", "version": "1"}}}}
+  }}' | grep -i '^Mcp-Session-Id:' | tr -d '\\r')
+post -H "$SESSION" -d '{{
+  "jsonrpc": "2.0", "method": "notifications/initialized"}}'
+echo "$SESSION"
+"""
+CALL_A_TOOL = """\
+post -H "$SESSION" -d '{
+  "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+  "params": {"name": "counter", "arguments": {}}}'
+"""
+LOOK_INSIDE = """\
+curl http://127.0.0.1:4670/readyz; echo
+"""
+
+
 def _as_typed(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     clock = time.monotonic
     ended = asyncio.Event()
     workload = Workload(options.server, clock=clock, on_ended=ended.set)
-    router = Router()
+    router = Router(hint="MCP is at /mcp")
     guard = make_guard(options.listen)
     listener = Listener(
         guarded(router, guard),

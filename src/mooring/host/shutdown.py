@@ -21,6 +21,7 @@ from typing import Any
 
 from mooring.host.stop import Stop
 from mooring.http.listener import Listener
+from mooring.proxy.proxy import Proxy
 from mooring.workloads.workload import Workload
 
 __all__ = ["DrainPolicy", "shut_down"]
@@ -72,7 +73,7 @@ async def shut_down(
     listener.stop_accepting(SPREAD_S)
     # 4
     proxy.hang_up()
-    await _until(stop, policy.calls_s(), proxy.wait_quiet(), listener.wait_drained())
+    await _until(stop, policy.calls_s(), _drained(listener, proxy))
     # 5
     cut = proxy.cut("shutting_down", f"Mooring is shutting down ({cause}); the call was not finished")
     if cut:
@@ -90,6 +91,12 @@ async def shut_down(
     await stop_children(workload, stop, left_s, cause)
     await listener.aclose()
     return cut
+
+
+async def _drained(listener: Listener, proxy: Proxy) -> None:
+    """No connection, and no call whose client has gone without cancelling it."""
+    await listener.wait_drained()
+    await proxy.wait_quiet()
 
 
 def _farewell(calls: int, policy: DrainPolicy) -> str:

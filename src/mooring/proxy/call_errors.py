@@ -32,7 +32,7 @@ class Failure(NamedTuple):
 
 
 def overdue(call: Call, now: float, policy: SessionPolicy, *, served: bool) -> Failure | None:
-    """Has a call waited too long? `served`: the session has an instance."""
+    """Has a call waited too long? `served`: messages flow between the session and its instance."""
     if call.deadline is not None and now >= call.deadline:
         return Failure("timeout", f"no answer within {policy.call_timeout_s:g} s (--call-timeout)")
     if call.cancelled_at is not None and now - call.cancelled_at >= policy.cancel_wait_s:
@@ -40,9 +40,13 @@ def overdue(call: Call, now: float, policy: SessionPolicy, *, served: bool) -> F
     if call.method == "initialize" and now - call.since >= policy.handshake_timeout_s:
         text = f"the server did not answer initialize within {policy.handshake_timeout_s:g} s"
         return Failure("initialize_timeout", text, retryable=True)
-    if not call.sent and not served and now - call.since >= policy.recovery_wait_s:
-        text = "the server is being restarted and was not ready in time; the call was not executed"
+    if not call.sent and not served and now - call.waiting_since >= policy.recovery_wait_s:
+        done = "it may have been executed" if call.retried else "the call was not executed"
+        text = f"the server is being restarted and was not ready in time; {done}"
         return Failure("server_unavailable", text, retryable=True)
+    idle_s = policy.idle_timeout_s
+    if idle_s is not None and not call.reply.heard and now - call.touched >= idle_s:
+        return Failure("abandoned", "nobody waited for the answer any more")
     return None
 
 

@@ -22,7 +22,12 @@ class ReplyPort(Protocol):
 
     @property
     def can_deliver(self) -> bool:
-        """Could the client get a message here before its answer?"""
+        """Could the client get a message here before its answer, now or when it comes back?"""
+        ...
+
+    @property
+    def heard(self) -> bool:
+        """Is somebody there, this very moment?"""
         ...
 
     def deliver(self, data: bytes, now: float) -> None:
@@ -54,6 +59,8 @@ class Call:
         "sent",
         "since",
         "token",
+        "touched",
+        "waiting_since",
     )
 
     def __init__(self, id: Id, request: Envelope, line: bytes, reply: ReplyPort, now: float) -> None:
@@ -62,10 +69,10 @@ class Call:
         self.params = request.params
         self.line = line
         self.reply = reply
-        self.since = now
+        self.since = self.touched = self.waiting_since = now
         self.token: Id | None = None
         self.sent = False
-        self.position = 0  # behind the call in what its instance was sent
+        self.position = 0  # where it begins in what its instance was sent
         self.retried = False
         self.deadline: float | None = None
         self.cancelled_at: float | None = None
@@ -114,6 +121,11 @@ class Reply:
         """A stream can be resumed even when nobody reads it; what has not begun cannot."""
         return self.stream is not None or (self._streamable and not self._exchange.disconnected)
 
+    @property
+    def heard(self) -> bool:
+        """The connection that asked, or one that resumed its stream, is there."""
+        return self.stream.attached if self.stream is not None else not self._exchange.disconnected
+
     def deliver(self, data: bytes, now: float) -> None:
         """Something else comes first: the answer becomes a stream."""
         stream = self.stream or self._begin_stream(now)
@@ -126,7 +138,7 @@ class Reply:
         if self.stream is not None:
             self._streams.deliver(self.stream, data, now)
             if complete:
-                self.stream.finish(now)
+                self._streams.finish(self.stream, now)
         elif complete:
             body = b"[" + b",".join(self._answers) + b"]" if self._batch else data
             headers = JSON_HEADERS + self.headers if self.headers else JSON_HEADERS
@@ -158,6 +170,11 @@ class StreamReply:
     @property
     def can_deliver(self) -> bool:
         """As long as the client reads its stream."""
+        return self._stream.attached
+
+    @property
+    def heard(self) -> bool:
+        """The same."""
         return self._stream.attached
 
     def deliver(self, data: bytes, now: float) -> None:

@@ -4,9 +4,9 @@ A pipe does not say to which call a message belongs. The rule:
 
 1. Progress goes to the call that gave the token (the session knows that one).
 2. News of lists and resources concern no call: a GET stream, or the backlog until there is one.
-3. Anything else goes to the call in flight if there is exactly one; else to a GET stream that
-   is being read; else to the oldest call in flight; else to a GET stream whose client was cut
-   off and may come back; else to the backlog.
+3. Anything else goes to the call in flight if there is exactly one; else to a GET stream that is
+   being read; else to the oldest call in flight. If nobody is there this very moment, then to
+   whatever stream can be resumed, in the same order; else to the backlog.
 
 So every message has one place, and no message two.
 """
@@ -39,17 +39,19 @@ Place = ReplyPort | EventStream | None
 class Delivery:
     """The client's side of one session: its streams and its backlog."""
 
-    __slots__ = ("_backlog", "_policy", "streams")
+    __slots__ = ("_backlog", "_backlog_bytes", "_policy", "streams")
 
     def __init__(self, streams: Streams, policy: SessionPolicy) -> None:
         self.streams = streams
         self._policy = policy
         self._backlog: deque[tuple[Envelope, bytes]] = deque()
+        self._backlog_bytes = 0
 
-    @property
-    def full(self) -> bool:
-        """The backlog has no room."""
-        return len(self._backlog) >= self._policy.backlog_messages
+    def has_room(self, line: bytes) -> bool:
+        """Does the backlog have room for it?"""
+        policy = self._policy
+        fits = self._backlog_bytes + len(line) <= policy.retained_bytes
+        return fits and len(self._backlog) < policy.backlog_messages
 
     @property
     def has_backlog(self) -> bool:
@@ -61,13 +63,16 @@ class Delivery:
         listening = self.streams.listening()
         if message.method in NEWS:
             return listening or self.streams.awaited()
-        in_flight = [call for call in calls if call.sent]
-        reachable = [call.reply for call in in_flight if call.reply.can_deliver]
-        if len(in_flight) == 1 and reachable:
-            return reachable[0]
+        in_flight = [call.reply for call in calls if call.sent]
+        heard = [reply for reply in in_flight if reply.heard and reply.can_deliver]
+        if len(in_flight) == 1 and heard:
+            return heard[0]
         if listening is not None:
             return listening
-        return reachable[0] if reachable else self.streams.awaited()
+        if heard:
+            return heard[0]
+        resumable = [reply for reply in in_flight if reply.can_deliver]
+        return resumable[0] if resumable else self.streams.awaited()
 
     def put(self, place: Place, message: Envelope, line: bytes, now: float) -> None:
         """Deliver a message, or keep it."""
@@ -76,16 +81,23 @@ class Delivery:
         elif place is not None:
             place.deliver(line, now)
         elif message.method not in NEWS or all(line != kept for _, kept in self._backlog):
-            self._backlog.append((message, line))
-            if len(self._backlog) > self._policy.backlog_messages:
-                self._drop_oldest_note()
+            while self._backlog and not self.has_room(line):
+                self._drop_oldest()
+            self._keep([*self._backlog, (message, line)])
 
-    def _drop_oldest_note(self) -> None:
-        for n, (message, _) in enumerate(self._backlog):
-            if message.is_notification:
-                del self._backlog[n]
-                log.debug("nobody listens: %s dropped", message.method)
-                return
+    def _drop_oldest(self) -> None:
+        """A note rather than a question; and if there are only questions, the server is not ours to save."""
+        for item in self._backlog:
+            if item[0].is_notification:
+                break
+        else:
+            item = self._backlog[0]
+        log.debug("nobody listens: %s dropped", item[0].method)
+        self._keep(kept for kept in self._backlog if kept is not item)
+
+    def _keep(self, items: Iterable[tuple[Envelope, bytes]]) -> None:
+        self._backlog = deque(items)
+        self._backlog_bytes = sum(len(line) for _, line in self._backlog)
 
     def announce(self, note: Envelope, line: bytes, now: float) -> None:
         """News of our own: they concern no call."""
@@ -96,14 +108,14 @@ class Delivery:
         if not reply.can_deliver:
             return
         questions = [line for message, line in self._backlog if message.is_request]
-        self._backlog = deque(item for item in self._backlog if not item[0].is_request)
+        self._keep([item for item in self._backlog if not item[0].is_request])
         for line in questions:
             reply.deliver(line, now)
 
     def withdraw(self, id: Id) -> bool:
         """Take a question back; true if the client never saw it."""
         before = len(self._backlog)
-        self._backlog = deque(item for item in self._backlog if not (item[0].is_request and item[0].id == id))
+        self._keep([item for item in self._backlog if not (item[0].is_request and item[0].id == id)])
         return len(self._backlog) < before
 
     def listen(self, stream: EventStream, now: float) -> None:
@@ -111,6 +123,7 @@ class Delivery:
         for surplus in self.streams.attached[: -self._policy.max_streams]:
             surplus.hang_up(self._policy.retry_ms)
         self.streams.adopt(stream, now)
-        backlog, self._backlog = self._backlog, deque()
+        backlog = list(self._backlog)
+        self._keep([])
         for _, line in backlog:
             self.streams.deliver(stream, line, now)

@@ -2,20 +2,18 @@
 
 import logging
 
-from mooring.errors import RemoteProtocolError, ServerFailed
+from mooring.errors import RemoteProtocolError
+from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Channel
-from mooring.proxy.questions import Questions
 from mooring.wire.jsonrpc import Envelope
-from mooring.wire.memory import Handshake, Memory, read_handshake
+from mooring.wire.memory import Handshake, Memory, expect_handshake
 
 __all__ = ["introduce"]
 
 log = logging.getLogger("mooring.session")
 
 
-async def introduce(
-    channel: Channel, memory: Memory, questions: Questions, id_prefix: str, timeout_s: float
-) -> None:
+async def introduce(channel: Channel, memory: Memory, requests: OwnRequests, id_prefix: str) -> None:
     """Replay the memory, each step answered before the next. Nothing to do before the first handshake.
 
     Raises:
@@ -26,7 +24,7 @@ async def introduce(
         if step.id is None:
             channel.send(step.line)
             continue
-        response = await questions.ask(channel, step.line, step.id, timeout_s)
+        response = await requests.ask(channel, step.line, step.id)
         if n == 0:
             _compare(response, memory.handshake, channel.pid)
         elif response.error:
@@ -35,13 +33,9 @@ async def introduce(
 
 def _compare(response: Envelope, known: Handshake | None, pid: int) -> None:
     """Is the new instance what the client was promised?"""
-    if response.error or known is None:
-        text = bytes(response.error)[:200].decode("utf-8", "replace")
-        raise ServerFailed(f"refused to initialize again: {text}", code="initialize_failed")
-    try:
-        fresh = read_handshake(response.result)
-    except RemoteProtocolError as error:
-        raise ServerFailed(error.message, code="initialize_failed") from None
+    fresh = expect_handshake(response)
+    if known is None:
+        return
     if fresh.protocol_version != known.protocol_version:
         text = f"the server now speaks {fresh.protocol_version}, not {known.protocol_version}"
         raise RemoteProtocolError(text, code="version_changed")

@@ -65,11 +65,11 @@ class Channel(Protocol):
 
     @property
     def consumed(self) -> int:
-        """Up to which position it has read its input, at most: what lies behind was never executed."""
+        """Up to which position it has read its input, at most: what begins there or later it never saw."""
         ...
 
     def send(self, line: bytes) -> int:
-        """Queue one line, given without its line end; returns the position behind it.
+        """Queue one line, given without its line end; returns the position where it begins.
 
         Does nothing else once the instance is gone.
         """

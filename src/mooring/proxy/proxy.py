@@ -4,32 +4,20 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from typing import NamedTuple
 
 from mooring.errors import Unavailable
+from mooring.proxy.link import LinkState
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend
-from mooring.proxy.session import Session, SessionState
+from mooring.proxy.session import Session
 from mooring.proxy.stats import Stats
 
-__all__ = ["Proxy", "SessionReport"]
+__all__ = ["Proxy"]
 
 log = logging.getLogger("mooring.session")
 
 TICK_S = 0.25
 """Resolution of every time-out of a session: one timer for all of them, none for a call."""
-
-
-class SessionReport(NamedTuple):
-    """What is told about a session from outside."""
-
-    session: str
-    state: str
-    client: str
-    revision: str
-    transport: str
-    pid: int | None
-    calls: int
 
 
 class Proxy:
@@ -81,24 +69,19 @@ class Proxy:
         """At the bound, the session that has slept longest gives way; if none sleeps, nobody does."""
         if len(self.sessions) < self.policy.max_sessions:
             return None
-        asleep = [s for s in self.sessions.values() if s.state is SessionState.ASLEEP and not s.in_use]
+        asleep = [s for s in self.sessions.values() if s.state is LinkState.ASLEEP and not s.in_use]
         if not asleep:
             text = f"all {self.policy.max_sessions} sessions are in use (--max-sessions)"
             return Unavailable(text, code="too_many_sessions", retry_after_s=10)
         min(asleep, key=lambda session: session.last_used).close("it slept longest when there was no room")
         return None
 
-    def find(self, id: str, principal: str) -> Session | None:
-        """The session of that id, if it belongs to whoever asks."""
+    def find(self, id: str, principal: str, transport: str) -> Session | None:
+        """The session of that id, if it belongs to whoever asks and was opened in that way."""
         session = self.sessions.get(id)
-        return session if session is not None and session.principal == principal else None
-
-    def report(self) -> list[SessionReport]:
-        """One line for each session."""
-        return [
-            SessionReport(s.short_id, s.state, s.client, s.revision, s.transport, s.pid, len(s.calls))
-            for s in self.sessions.values()
-        ]
+        if session is None or session.principal != principal or session.transport != transport:
+            return None
+        return session
 
     def _closed(self, session: Session) -> None:
         self.sessions.pop(session.id, None)
@@ -135,9 +118,9 @@ class Proxy:
         """Until no call is in flight."""
         for session in self.sessions.values():
             session.on_quiet = self._check_quiet
-        self._quiet.clear()
-        self._check_quiet()
-        await self._quiet.wait()
+        while self.calls_in_flight:
+            self._quiet.clear()
+            await self._quiet.wait()
 
     def _check_quiet(self) -> None:
         if not self.calls_in_flight:

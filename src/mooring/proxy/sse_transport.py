@@ -16,6 +16,7 @@ from mooring.wire.params import client_name
 
 __all__ = ["SSETransport"]
 
+TRANSPORT = "sse"
 ACCEPTED = Response(202, b"Accepted", [(b"content-type", b"text/plain")])
 
 
@@ -28,7 +29,7 @@ class SSETransport:
     def get(self, exchange: Exchange) -> None:
         """Open a session, and its stream; the first event names the address for messages."""
         try:
-            session = self._proxy.open(exchange.request.principal, "sse", "")
+            session = self._proxy.open(exchange.request.principal, TRANSPORT, "")
         except Unavailable as error:
             exchange.respond(refusals.unavailable(error, None))
             return
@@ -72,8 +73,8 @@ class SSETransport:
             error = RemoteProtocolError("session_id is missing in the address", code="invalid_request")
             exchange.respond(refusals.bad_request(error))
             return None
-        session = self._proxy.find(values[0], exchange.request.principal)
-        if session is None or session.transport != "sse":
+        session = self._proxy.find(values[0], exchange.request.principal, TRANSPORT)
+        if session is None:
             exchange.respond(refusals.session_unknown(None))
             return None
         return session

@@ -24,7 +24,10 @@ __all__ = ["StreamableHTTP"]
 
 log = logging.getLogger("mooring.session")
 
+TRANSPORT = "streamable-http"
 ACCEPTED = Response(202)
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+"""Taking a batch apart costs an object for each item: a hundred bytes for two."""
 
 
 class StreamableHTTP:
@@ -80,9 +83,7 @@ class StreamableHTTP:
             exchange.respond(refusals.bad_request(error))
             return
         try:
-            session = self._proxy.open(
-                exchange.request.principal, "streamable-http", client_name(message.params)
-            )
+            session = self._proxy.open(exchange.request.principal, TRANSPORT, client_name(message.params))
         except Unavailable as error:
             exchange.respond(refusals.unavailable(error, message.request_id))
             return
@@ -91,7 +92,6 @@ class StreamableHTTP:
         session.request(message, line, reply)
 
     def _post_batch(self, exchange: Exchange, version: bytes | None) -> None:
-        messages = jsonrpc.parse_batch(exchange.request.body)
         if refusals.is_modern(version, None):
             exchange.respond(refusals.unsupported_version(refusals.requested_version(version), None))
             return
@@ -101,6 +101,10 @@ class StreamableHTTP:
         if not rules_for(session.revision).batches:
             text = f"batches are not part of revision {session.revision}"
             raise RemoteProtocolError(text, code="invalid_request")
+        if len(exchange.request.body) > MAX_BATCH_BYTES:
+            text = f"a batch may have {MAX_BATCH_BYTES} bytes; send its messages one by one"
+            raise RemoteProtocolError(text, code="invalid_request")
+        messages = jsonrpc.parse_batch(exchange.request.body)
         ids = tuple(m.request_id for m, _ in messages if m.is_request)
         if len(set(ids)) < len(ids) or any(m.method == "initialize" for m, _ in messages):
             raise RemoteProtocolError(
@@ -131,7 +135,7 @@ class StreamableHTTP:
         if name is None:
             exchange.respond(refusals.session_missing(id))
             return None
-        session = self._proxy.find(name.decode("latin-1"), exchange.request.principal)
+        session = self._proxy.find(name.decode("latin-1"), exchange.request.principal, TRANSPORT)
         if session is None:
             exchange.respond(refusals.session_unknown(id))
         return session
@@ -190,7 +194,7 @@ class StreamableHTTP:
                 text = "the answer is no longer kept; the call was executed"
                 data = {"reason": "answer_lost", "retryable": False}
                 for id in stream.ids:
-                    stream.log.append(jsonrpc.error_response(id, INTERNAL_ERROR, text, data))
+                    stream.append(jsonrpc.error_response(id, INTERNAL_ERROR, text, data))
         stream.attach(exchange, headers=[], after=after, now=now)
 
     def delete(self, exchange: Exchange) -> None:

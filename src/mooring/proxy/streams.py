@@ -9,6 +9,7 @@ Invariants:
   first, when the session keeps more than its bound.
 """
 
+import secrets
 from collections.abc import Callable, Iterator
 
 from mooring.proxy.policy import SessionPolicy
@@ -32,6 +33,7 @@ class EventStream:
 
     __slots__ = (
         "_on_pressure",
+        "_on_size",
         "_retry_ms",
         "_written_at",
         "ended_at",
@@ -55,6 +57,7 @@ class EventStream:
         priming: bool,
         retry_ms: int,
         on_pressure: Callable[[], None],
+        on_size: Callable[[int], None],
     ) -> None:
         self.log = EventLog(name)
         self.standalone = standalone
@@ -69,6 +72,7 @@ class EventStream:
         self._written_at = 0.0
         self._retry_ms = retry_ms
         self._on_pressure = on_pressure
+        self._on_size = on_size
 
     @property
     def attached(self) -> bool:
@@ -81,7 +85,7 @@ class EventStream:
         self.exchange = exchange
         exchange.on_disconnect = self._lost
         exchange.on_writable = self._pump
-        exchange.start(200, SSE_HEADERS + headers)
+        exchange.start(200, SSE_HEADERS + headers if headers else SSE_HEADERS)
         self._written_at = now
         self.sent = max(after, self.log.oldest - 1)  # what was forgotten cannot be sent
         self.unsent_bytes = sum(map(len, self.log.after(after)))
@@ -101,7 +105,7 @@ class EventStream:
 
     def deliver(self, data: bytes, now: float) -> None:
         """Send a message, now or when the client can take it."""
-        self.log.append(data)
+        self.append(data)
         self._written_at = now
         if self.exchange is None:
             return
@@ -110,6 +114,17 @@ class EventStream:
         else:
             self.unsent_bytes += len(data)
             self._on_pressure()
+
+    def append(self, data: bytes) -> None:
+        """Record a message."""
+        self.log.append(data)
+        self._on_size(len(data))
+
+    def forget_oldest(self) -> int:
+        """Give up the oldest message; returns its size, 0 if there is none."""
+        freed = self.log.forget_oldest()
+        self._on_size(-freed)
+        return freed
 
     def finish(self, now: float) -> None:
         """Nothing more will come: end the stream once everything has been sent."""
@@ -151,7 +166,7 @@ class EventStream:
         event_id = self.log.id_of(self.sent) if self.resumable else b""
         exchange.write(sse.encode_event(data, id=event_id))
         if not self.resumable:
-            self.log.forget_oldest()
+            self.forget_oldest()
 
     def _lost(self) -> None:
         self.exchange = None
@@ -162,39 +177,56 @@ class EventStream:
 class Streams:
     """All streams of one session."""
 
-    __slots__ = ("_count", "_on_pressure", "_policy", "_streams", "priming", "resumable")
+    __slots__ = (
+        "_count",
+        "_ended",
+        "_on_pressure",
+        "_policy",
+        "_standalone",
+        "_tag",
+        "_under_way",
+        "priming",
+        "resumable",
+        "retained_bytes",
+    )
 
     def __init__(self, policy: SessionPolicy, on_pressure: Callable[[], None]) -> None:
         self._policy = policy
         self._on_pressure = on_pressure
-        self._streams: dict[str, EventStream] = {}
+        self._standalone: dict[str, EventStream] = {}
+        self._under_way: dict[str, EventStream] = {}
+        self._ended: dict[str, EventStream] = {}
         self._count = 0
+        # In every name: a position of another session is nobody's here.
+        self._tag = secrets.token_hex(3)
+        self.retained_bytes = 0
         self.priming = False
         self.resumable = True
 
     def __iter__(self) -> Iterator[EventStream]:
-        return iter(list(self._streams.values()))
+        return iter([*self._standalone.values(), *self._under_way.values(), *self._ended.values()])
 
     def __len__(self) -> int:
-        return len(self._streams)
+        return len(self._standalone) + len(self._under_way) + len(self._ended)
 
     def open(self, *, standalone: bool) -> EventStream:
         """A new stream; its name tells which kind it is."""
         self._count += 1
         stream = EventStream(
-            f"{'g' if standalone else 'p'}{self._count}",
+            f"{'g' if standalone else 'p'}{self._count}x{self._tag}",
             standalone=standalone,
             resumable=self.resumable,
             priming=self.priming and self.resumable,
             retry_ms=self._policy.retry_ms,
             on_pressure=self._on_pressure,
+            on_size=self._on_size,
         )
-        self._streams[stream.log.stream] = stream
+        (self._standalone if standalone else self._under_way)[stream.log.stream] = stream
         return stream
 
     def find(self, name: str) -> EventStream | None:
         """The stream of that name, if it is still kept."""
-        return self._streams.get(name)
+        return self._standalone.get(name) or self._under_way.get(name) or self._ended.get(name)
 
     def deliver(self, stream: EventStream, data: bytes, now: float) -> None:
         """Send a message on a stream, and keep the whole within its bound."""
@@ -202,40 +234,42 @@ class Streams:
         if (surplus := self.retained_bytes - self._policy.retained_bytes) > 0:
             self._forget(surplus)
 
-    @property
-    def retained_bytes(self) -> int:
-        """What is kept, sent or not."""
-        return sum(stream.log.size_bytes for stream in self._streams.values())
+    def finish(self, stream: EventStream, now: float) -> None:
+        """A call's stream has said all; it is kept for a while, in case its client lost the end."""
+        stream.finish(now)
+        if self._under_way.pop(stream.log.stream, None) is not None:
+            self._ended[stream.log.stream] = stream
+            for name in list(self._ended)[: -self._policy.retained_streams]:
+                if not self._ended[name].attached:
+                    self.drop(self._ended[name])
 
     @property
     def attached(self) -> list[EventStream]:
         """GET streams that a client reads, oldest first."""
-        return [stream for stream in self._streams.values() if stream.standalone and stream.attached]
+        return [stream for stream in self._standalone.values() if stream.attached]
 
     @property
     def in_use(self) -> bool:
         """A client reads one of the streams."""
-        return any(stream.attached for stream in self._streams.values())
+        return any(stream.attached for stream in self)
 
     @property
     def unsent_bytes(self) -> int:
         """What waits for clients that read slowly."""
-        return sum(stream.unsent_bytes for stream in self._streams.values())
+        return sum(stream.unsent_bytes for stream in self)
 
     def listening(self) -> EventStream | None:
         """The GET stream for messages that belong to no call: the newest that is being read."""
-        attached = self.attached
-        return attached[-1] if attached else None
+        return next((stream for stream in reversed(self._standalone.values()) if stream.attached), None)
 
     def awaited(self) -> EventStream | None:
         """A GET stream whose client was cut off and may come back for more."""
-        cut = [s for s in self._streams.values() if s.standalone and not s.attached and not s.finished]
-        return cut[-1] if cut else None
+        return next((stream for stream in reversed(self._standalone.values()) if not stream.attached), None)
 
     def adopt(self, heir: EventStream, now: float) -> None:
         """A client that opened a new GET stream instead of resuming gets what the old ones never sent."""
-        for stream in list(self._streams.values()):
-            if stream.standalone and stream is not heir and not stream.attached:
+        for stream in list(self._standalone.values()):
+            if stream is not heir and not stream.attached:
                 unsent = stream.log.after(stream.sent)
                 self.drop(stream)
                 for data in unsent:
@@ -243,24 +277,34 @@ class Streams:
 
     def drop(self, stream: EventStream) -> None:
         """Forget a stream altogether."""
-        self._streams.pop(stream.log.stream, None)
+        for streams in (self._standalone, self._under_way, self._ended):
+            if streams.pop(stream.log.stream, None) is not None:
+                self.retained_bytes -= stream.log.size_bytes
         stream.detach()
 
-    def expire(self, now: float) -> None:
-        """Forget streams that ended long ago, or are too many."""
-        ended = [stream for stream in self._streams.values() if stream.finished and not stream.attached]
-        surplus = len(ended) - self._policy.retained_streams
-        for n, stream in enumerate(ended):
-            if n < surplus or now - (stream.ended_at or now) > self._policy.retained_s:
+    def tick(self, now: float) -> None:
+        """Keep connections alive, and forget what ended long ago."""
+        for stream in self:
+            stream.keep_alive(now, self._policy.keep_alive_s)
+        for stream in list(self._ended.values()):
+            if not stream.attached and now - (stream.ended_at or now) > self._policy.retained_s:
                 self.drop(stream)
 
+    def close(self) -> None:
+        """End them all."""
+        for stream in self:
+            self.drop(stream)
+
+    def _on_size(self, change: int) -> None:
+        self.retained_bytes += change
+
     def _forget(self, surplus: int) -> None:
-        """Forget the oldest messages, but never what an attached client still waits for."""
-        for stream in list(self._streams.values()):
+        """Forget the oldest messages, of ended streams first, never what an attached client waits for."""
+        for stream in [*self._ended.values(), *self._standalone.values(), *self._under_way.values()]:
             while surplus > 0:
                 if stream.attached and stream.log.oldest > stream.sent:
                     break
-                freed = stream.log.forget_oldest()
+                freed = stream.forget_oldest()
                 if not freed:
                     break
                 surplus -= freed

@@ -14,11 +14,14 @@ __all__ = ["Waiting", "WaitingLine"]
 
 
 class WaitingLine(NamedTuple):
-    """A line, the call it carries, and whom to tell when it has been sent."""
+    """A line, the call it carries, whom to tell when it has been sent, and since when it waits."""
 
     line: bytes
     call: Call | None = None
     accepted: Callable[[], None] | None = None
+    since: float = 0.0
+    bound: bool = False
+    """It concerns the present instance only; another would take it for something else."""
 
 
 class Waiting:
@@ -56,15 +59,23 @@ class Waiting:
 
     def remove(self, call: Call) -> None:
         """The call need not be sent any more."""
-        for item in self._items:
-            if item.call is call:
-                self._items.remove(item)
-                self._bytes -= len(item.line)
-                return
+        self._take(lambda item: item.call is call)
+
+    def take_overdue(self, before: float) -> list[WaitingLine]:
+        """Lines without a call (calls have a clock of their own) that wait since before that moment."""
+        return self._take(lambda item: item.call is None and item.since < before)
+
+    def take_bound(self) -> list[WaitingLine]:
+        """Lines for an instance that is gone."""
+        return self._take(lambda item: item.bound)
 
     def take_all(self) -> list[WaitingLine]:
         """Everything, leaving nothing."""
-        items = list(self._items)
-        self._items.clear()
-        self._bytes = 0
-        return items
+        return self._take(lambda item: True)
+
+    def _take(self, wanted: Callable[[WaitingLine], bool]) -> list[WaitingLine]:
+        taken = [item for item in self._items if wanted(item)]
+        if taken:
+            self._items = deque(item for item in self._items if not wanted(item))
+            self._bytes -= sum(len(item.line) for item in taken)
+        return taken

@@ -72,10 +72,11 @@ class InputPipe:
         return self._consumed if self._descriptor is None else self._measure(self._descriptor.fileno())
 
     def send_line(self, line: bytes) -> int:
-        """Queue a line; returns the position behind it. It goes nowhere once the pipe is closed."""
+        """Queue a line; returns the position where it begins. It goes nowhere once the pipe is closed."""
+        begins = self._position
         self._position += len(line) + 1
         if self._closing or self._descriptor is None:
-            return self._position
+            return begins
         self._queue.append(memoryview(line))
         self._queue.append(_LINE_END)
         if not self._scheduled and not self._waiting:
@@ -84,7 +85,7 @@ class InputPipe:
             self._loop.call_soon(self._flush)
         if self._position - self._written > HIGH_WATER_BYTES:
             self._full = True
-        return self._position
+        return begins
 
     def close(self) -> None:
         """Send what is queued, then the end of the input."""

@@ -104,7 +104,7 @@ class ProcessInstance:
         return self.stdin.consumed
 
     def send(self, line: bytes) -> int:
-        """Queue one line, given without its line end; returns the position behind it, in bytes.
+        """Queue one line, given without its line end; returns the position where it begins, in bytes.
 
         Does nothing else once the instance is gone.
         """

@@ -13,6 +13,7 @@ working directory. All errors here are `UserError`s, asking again does not help:
 
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,20 @@ from mooring.errors import UserError
 from mooring.runtimes.environment import check_variables
 
 __all__ = ["ProcessSpec", "check_program"]
+
+NODE = "{} comes with Node.js: https://nodejs.org"
+COMES_WITH = {
+    "uv": "install it: pip install uv",
+    "uvx": "uvx comes with uv: pip install uv",
+    "node": NODE,
+    "npm": NODE,
+    "npx": NODE,
+    "bunx": "bunx comes with Bun: https://bun.sh",
+    "docker": "install it: https://docs.docker.com/engine/install",
+    # Debian and macOS have no plain `python`.
+    "python": f"try python3, or the Python that runs Mooring: {sys.executable}",
+}
+"""Where programs come from that MCP servers are usually started with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +108,23 @@ def _mode(path: Path) -> int:
 
 def _not_found(spec: ProcessSpec) -> UserError:
     program = spec.argv[0]
-    if "/" in program:
-        return UserError(
-            f"{spec.name}: there is no program {program}",
-            code="program_not_found",
-            hint="check the path; a relative one starts at the server's working directory",
-        )
-    return UserError(
-        f"{spec.name}: the program {program} is not on the server's PATH",
-        code="program_not_found",
-        hint=f"install {program}, give its full path, or set PATH for the server",
-    )
+    name, equals, _ = program.partition("=")
+    if equals and name.isidentifier():
+        # As a shell would read it. The value stays out of the message: it may be a secret.
+        what, hint = f"{name}=… is not a program", f"to set a variable for the server: --env {name}=…"
+    elif len(program.split()) > 1:
+        what = f"there is no program {program!r}"
+        hint = "no shell is used: give program and arguments as separate words, or write -- sh -c '…'"
+    elif program.startswith("-"):
+        what, hint = f"{program} is not a program", "options of mooring go before --, the command after it"
+    elif "/" in program:
+        what = f"there is no program {program}"
+        hint = "check the path; a relative one starts at the server's working directory"
+    else:
+        what = f"the program {program} is not on the server's PATH"
+        usual = f"install {program}, give its full path, or set PATH for the server"
+        hint = COMES_WITH.get(program, usual).format(program)
+    return UserError(f"{spec.name}: {what}", code="program_not_found", hint=hint)
 
 
 def _not_executable(spec: ProcessSpec, path: Path) -> UserError:

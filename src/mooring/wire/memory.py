@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import RemoteProtocolError
+from mooring.errors import RemoteProtocolError, ServerFailed
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.surrogates import tolerant
 
-__all__ = ["MAX_SUBSCRIPTIONS", "Handshake", "Memory", "Replay", "read_handshake"]
+__all__ = ["MAX_SUBSCRIPTIONS", "Handshake", "Memory", "Replay", "expect_handshake", "read_handshake"]
 
 MAX_SUBSCRIPTIONS = 1024
 MAX_TOOLS = 4096
@@ -104,6 +104,17 @@ def _params(params: bytes | Raw) -> _Params:
         return _read_params(params)
     except msgspec.DecodeError:
         return _Params()
+
+
+def expect_handshake(response: Envelope) -> Handshake:
+    """The answer to an `initialize` of ours. Raises ServerFailed."""
+    if response.error:
+        text = bytes(response.error)[:500].decode("utf-8", "replace")
+        raise ServerFailed(f"it refuses initialize: {text}", code="initialize_failed")
+    try:
+        return read_handshake(response.result)
+    except RemoteProtocolError as error:
+        raise ServerFailed(error.message, code="initialize_failed") from None
 
 
 class Replay(NamedTuple):

@@ -54,7 +54,7 @@ class ReadableCopy(NamedTuple):
 
 
 def readable_copy(data: bytes) -> ReadableCopy | None:
-    """A copy that msgspec reads; None if there is no lone surrogate, no letter is free, or they are too many."""
+    """A copy that msgspec reads; None if there is nothing to replace, or too much, or no letter is free."""
     if data.count(b"\\ud") + data.count(b"\\uD") > MOST_ESCAPES:
         return None
     if not any(found[2] for found in _SURROGATE.finditer(data)):

@@ -4,14 +4,15 @@ It makes the workload ready before the first client comes, and shows a server th
 be used while somebody is still looking at the terminal.
 """
 
+import asyncio
 import logging
 
 from mooring.errors import RemoteProtocolError, ServerFailed
+from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Channel, ExitLike
-from mooring.proxy.questions import Questions
 from mooring.wire import jsonrpc
 from mooring.wire.lines import LongLine
-from mooring.wire.memory import Handshake, read_handshake
+from mooring.wire.memory import Handshake, expect_handshake
 from mooring.wire.revisions import LATEST
 
 __all__ = ["Deaf", "Probe"]
@@ -45,20 +46,19 @@ class Probe(Deaf):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._questions = Questions()
+        self._requests = OwnRequests()
 
     async def speak(self, channel: Channel, timeout_s: float) -> Handshake:
         """What the server says of itself. Raises ServerFailed."""
         channel.attach(self)
         line = jsonrpc.request("mooring-probe", "initialize", _PARAMS)
-        response = await self._questions.ask(channel, line, "mooring-probe", timeout_s)
-        if response.error:
-            text = bytes(response.error)[:500].decode("utf-8", "replace")
-            raise ServerFailed(f"it refuses initialize: {text}", code="initialize_failed")
         try:
-            handshake = read_handshake(response.result)
-        except RemoteProtocolError as error:
-            raise ServerFailed(error.message, code="initialize_failed") from None
+            async with asyncio.timeout(timeout_s):
+                response = await self._requests.ask(channel, line, "mooring-probe")
+        except TimeoutError:
+            text = f"it did not answer initialize within {timeout_s:g} s"
+            raise ServerFailed(text, code="initialize_timeout") from None
+        handshake = expect_handshake(response)
         channel.send(jsonrpc.notification("notifications/initialized"))
         return handshake
 
@@ -72,8 +72,8 @@ class Probe(Deaf):
             log.info("%s prints what is no MCP message: %s", self._name, shown, extra=extra)
             return
         if message.is_response:
-            self._questions.resolve(message)
+            self._requests.resolve(message)
 
     def on_gone(self, exit: ExitLike) -> None:
         """The wait is over."""
-        self._questions.lose(f"it ended before it answered initialize ({exit})")
+        self._requests.lose(f"it ended before it answered initialize ({exit})")

@@ -17,15 +17,14 @@ from collections.abc import Callable, Container, Coroutine
 from typing import NamedTuple
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
+from mooring.proxy.link import LinkState
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
-from mooring.proxy.session import SessionState
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
 from mooring.supervise.reasons import ReasonCode
-from mooring.supervise.refusals import plan_refusal
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
@@ -43,6 +42,8 @@ LOOK_AGAIN_S = 1.0
 """After the system had nothing left to start an instance with, while nobody else tries."""
 
 
+MOST_SPARES_LOST = 3
+"""A server that does not stay while nobody speaks to it gets no more spares."""
 SLOW_START_S = 5.0
 """After this, whoever looks at the terminal is told that we still wait."""
 
@@ -100,8 +101,10 @@ class Workload:
             name=definition.name,
         )
         self._spares: list[ProcessInstance] = []
-        self._lent: dict[int, _Lent] = {}
-        self._working: set[int] = set()
+        self._lent: dict[Channel, _Lent] = {}
+        self._working: set[Channel] = set()
+        self._spares_lost = 0
+        self._later: asyncio.TimerHandle | None = None
         self._state = self.supervisor.state
         self._was_ready = False
         self._launching = 0
@@ -128,7 +131,7 @@ class Workload:
             return "serving"
         if instance in self._spares:
             return "spare"
-        return "probing" if instance.pid in self._lent else "stopping"
+        return "probing" if instance in self._lent else "stopping"
 
     # Life
 
@@ -149,6 +152,8 @@ class Workload:
         """End the sessions, then every instance; returns when none is left. Idempotent."""
         self.supervisor.stop(reason)
         self.proxy.close(reason)
+        if self._later is not None:
+            self._later.cancel()
         self._lent.clear()  # from here on every exit is asked for
         self._dismiss_spares(reason)
         for task in list(self._tasks):
@@ -165,34 +170,41 @@ class Workload:
     # Handing out instances: the proxy's Backend
 
     def refusal(self) -> Unavailable | None:
-        """Why no new session can be served now: the workload has failed, and it is not yet time to retry."""
+        """Why no new session can be served within the time that a client waits."""
         seen = self.supervisor.snapshot()
-        if seen.state is not State.FAILED or (seen.retry_in_s == 0 and not seen.ended_for_good):
-            return None
-        error = plan_refusal(self.name, seen, seen.reason)  # in the words that a call would get
-        return Unavailable(error.message, code=error.code, hint=error.hint, retry_after_s=seen.retry_in_s)
+        retry_in_s = seen.retry_in_s or 0.0
+        if seen.state is State.FAILED and (retry_in_s or seen.ended_for_good):
+            text = f"{self.name} has failed: {seen.reason.text}"
+            return Unavailable(text, code=str(seen.reason.code), retry_after_s=seen.retry_in_s)
+        if seen.state is State.BACKOFF and retry_in_s > self.definition.sessions.recovery_wait_s:
+            text = f"{self.name} is restarted in {retry_in_s:.0f} s; last exit: {seen.last_exit}"
+            return Unavailable(text, code=str(seen.reason.code), retry_after_s=retry_in_s)
+        return None
 
     async def acquire(self) -> Channel:
         """An instance nobody has spoken to."""
+        return await self._lend(self._spares)
+
+    async def _lend(self, spares: list[ProcessInstance]) -> ProcessInstance:
         await self.supervisor.admit()
-        instance = self._spares.pop(0) if self._spares else await self._launch()
-        self._lent[instance.pid] = _Lent(instance, self._clock())
+        instance = spares.pop(0) if spares else await self._launch()
+        self._lent[instance] = _Lent(instance, self._clock())
         return instance
 
     def spoke(self, channel: Channel) -> None:
         """It works; so the workload does, and is in use: a spare is worth having."""
-        lent = self._lent.get(channel.pid)
+        lent = self._lent.get(channel)
         if lent is None:
             return
-        self._working.add(channel.pid)
+        self._working.add(channel)
         self.supervisor.instance_spoke(lent.instance.n)
-        if len(self._spares) < self.definition.spare and self.supervisor.state is State.READY:
+        if self._wants_spare() and self.supervisor.state is State.READY:
             self._spawn(self._make_spare(), "making a spare")
 
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
         """Stop an instance that is no longer needed."""
-        lent = self._lent.pop(channel.pid, None)
-        self._working.discard(channel.pid)
+        lent = self._lent.pop(channel, None)
+        self._working.discard(channel)
         if lent is None:
             return
         if failed:
@@ -201,10 +213,12 @@ class Workload:
             )
         self._dismiss(lent.instance, reason)
         self._check_use()
+        # It may have been the only one that tried whether the server works.
+        asyncio.get_running_loop().call_soon(self._someone_must_try)
 
     def _check_use(self) -> None:
         """A spare is kept only while somebody needs instances."""
-        if self._lent or any(s.state is SessionState.CONNECTING for s in self.proxy.sessions.values()):
+        if self._lent or any(s.state is LinkState.CONNECTING for s in self.proxy.sessions.values()):
             return
         self._dismiss_spares("not in use")
         self.supervisor.idle()
@@ -229,15 +243,18 @@ class Workload:
         )
         return instance
 
+    def _wants_spare(self) -> bool:
+        return len(self._spares) < self.definition.spare and self._spares_lost < MOST_SPARES_LOST
+
     async def _make_spare(self) -> None:
-        if self._launching or len(self._spares) >= self.definition.spare or not self._lent:
+        if self._launching or not self._wants_spare() or not self._lent:
             return
         try:
             instance = await self._launch()
         except MooringError as error:
             log.warning("%s: no spare could be started: %s", self.name, error.message)
             return
-        if self._lent and len(self._spares) < self.definition.spare:
+        if self._lent and self._wants_spare():
             self._spares.append(instance)
         else:
             self._dismiss(instance, "not in use")
@@ -276,12 +293,16 @@ class Workload:
 
     def _on_gone(self, instance: ProcessInstance, exit: Exit) -> None:
         """An instance has ended. Called before its receiver hears of it."""
-        lent = self._lent.pop(instance.pid, None)
-        spare = instance in self._spares
-        self._working.discard(instance.pid)
-        if spare:
+        lent = self._lent.pop(instance, None)
+        self._working.discard(instance)
+        if instance in self._spares:
             self._spares.remove(instance)
-        if lent is None and not spare:
+            self._spares_lost += 1
+            if self._working:
+                # It serves nobody, and others show that the server works: no reason to hold back.
+                log.debug("%s: spare %d ended: %s", self.name, instance.pid, exit)
+                return
+        elif lent is None:
             return  # asked for
         self.exits += 1
         since = lent.since if lent is not None else instance.started_at
@@ -291,8 +312,11 @@ class Workload:
         log.log(line.level, line.text, extra={**about, "code": exit.code, "signal": exit.signal})
         if not self._was_ready and self.exits == 1:
             log.info("%s: %s", self.name, ENVIRONMENT_HINT, extra={"event": "hint", "server": self.name})
-        # Later: a session that has just lost its instance is about to take the spare.
-        asyncio.get_running_loop().call_soon(self._check_use)
+        # Not at once: the session that has lost its instance will want the spare, now or at its next call.
+        if (idle_s := self.definition.sessions.idle_timeout_s) is not None:
+            if self._later is not None:
+                self._later.cancel()
+            self._later = asyncio.get_running_loop().call_later(idle_s, self._check_use)
 
     # Being ready
 
@@ -318,16 +342,19 @@ class Workload:
             asyncio.get_running_loop().call_soon(self._someone_must_try)
 
     def _someone_must_try(self) -> None:
-        trying = self._launching or set(self._lent) - self._working
-        if self.supervisor.state is State.STARTING and not trying:
+        if self.supervisor.state is State.STARTING and not self._someone_tries():
             self._spawn(self._try(), "probing")
+
+    def _someone_tries(self) -> bool:
+        """An instance is being made, or has not said yet whether it works."""
+        return bool(self._launching or self._lent.keys() - self._working)
 
     async def _try(self) -> None:
         """Speak to an instance ourselves, then let it go."""
-        if self._launching or set(self._lent) - self._working:
+        if self._someone_tries():
             return
         try:
-            channel = await self.acquire()
+            channel = await self._lend([])  # spares are for sessions
         except MooringError as error:
             log.debug("%s: no instance to speak to: %s", self.name, error.message)
             return

@@ -1,6 +1,6 @@
 """Requests of our own to an instance, and the wait for their answers.
 
-Every wait ends: with the answer, at its bound, or when the instance is lost.
+A wait ends with the answer or when the instance is lost; its bound is the caller's.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ from mooring.errors import ServerFailed
 from mooring.proxy.ports import Channel
 from mooring.wire.jsonrpc import Envelope, Id
 
-__all__ = ["Questions"]
+__all__ = ["OwnRequests"]
 
 
-class Questions:
+class OwnRequests:
     """What we have asked one instance."""
 
     __slots__ = ("_open",)
@@ -23,16 +23,13 @@ class Questions:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    async def ask(self, channel: Channel, line: bytes, id: Id, timeout_s: float) -> Envelope:
-        """Send a request and wait for its answer. Raises ServerFailed."""
+    async def ask(self, channel: Channel, line: bytes, id: Id) -> Envelope:
+        """Send a request and wait for its answer, as long as the caller likes. Raises ServerFailed."""
         waiter: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
         self._open[id] = waiter
         channel.send(line)
         try:
-            async with asyncio.timeout(timeout_s):
-                return await waiter
-        except TimeoutError:
-            raise ServerFailed(f"did not answer within {timeout_s:g} s", code="initialize_timeout") from None
+            return await waiter
         finally:
             self._open.pop(id, None)
 

@@ -1,0 +1,326 @@
+"""A session's line to its server: one instance after another, and the messages that wait for one.
+
+States:
+
+    asleep       no instance; the next message brings one
+    connecting   an instance is being acquired and told what its predecessor knew
+    live         messages flow
+    closed       nothing is sent any more
+
+    asleep → connecting → live → asleep …, and from each of them → closed
+
+Invariants:
+- Nothing of the client reaches an instance before it has been initialized by the client's own words.
+- Messages keep their order; while they cannot be sent they wait, and their senders with them.
+- The owner hears of the end of an instance exactly once, after all its lines.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol
+
+from mooring.errors import MooringError, ServerFailed
+from mooring.proxy.calls import Call
+from mooring.proxy.introduction import introduce
+from mooring.proxy.own_requests import OwnRequests
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.ports import Backend, Channel, ExitLike
+from mooring.proxy.waiting import Waiting, WaitingLine
+from mooring.wire.jsonrpc import Envelope
+from mooring.wire.lines import LongLine
+from mooring.wire.memory import Memory
+
+__all__ = ["Link", "LinkOwner", "LinkState"]
+
+log = logging.getLogger("mooring.session")
+
+
+class LinkState(StrEnum):
+    """See the module's table."""
+
+    ASLEEP = "asleep"
+    CONNECTING = "connecting"
+    LIVE = "live"
+    CLOSED = "closed"
+
+
+class LinkOwner(Protocol):
+    """Who talks through a link."""
+
+    @property
+    def memory(self) -> Memory:
+        """What a new instance must be told."""
+        ...
+
+    def on_line(self, line: bytes) -> None:
+        """See `Receiver`."""
+        ...
+
+    def on_long_line(self, line: LongLine) -> None:
+        """See `Receiver`."""
+        ...
+
+    def on_up(self, channel: Channel) -> None:
+        """An instance is there and knows what it must; waiting lines are sent after this."""
+        ...
+
+    def on_lost(self, exit: ExitLike, consumed: int) -> None:
+        """The instance has ended by itself, having read its input up to `consumed` at most."""
+        ...
+
+    def on_unreachable(self, error: MooringError) -> None:
+        """No instance can be had now."""
+        ...
+
+    def wants_instance(self) -> bool:
+        """Is somebody there who would notice that there is none?"""
+        ...
+
+    def is_pending(self, call: Call) -> bool:
+        """Is the call still to be answered?"""
+        ...
+
+    def on_dismissed(self, item: WaitingLine, reason: str, message: str) -> None:
+        """A line that waited will not be sent."""
+        ...
+
+
+class Link:
+    """The receiver of whatever instance serves the session at the moment."""
+
+    __slots__ = (
+        "_backend",
+        "_channel",
+        "_clock",
+        "_id_prefix",
+        "_owner",
+        "_paused",
+        "_policy",
+        "_requests",
+        "_task",
+        "_waiting",
+        "on_line",
+        "on_long_line",
+        "reset_by",
+        "state",
+    )
+
+    def __init__(
+        self,
+        owner: LinkOwner,
+        backend: Backend,
+        policy: SessionPolicy,
+        clock: Callable[[], float],
+        id_prefix: str,
+    ) -> None:
+        self.state = LinkState.ASLEEP
+        self.reset_by = ""
+        # Straight to the owner: this is the path of every answer.
+        self.on_line = owner.on_line
+        self.on_long_line = owner.on_long_line
+        self._owner = owner
+        self._backend = backend
+        self._policy = policy
+        self._clock = clock
+        self._id_prefix = id_prefix
+        self._channel: Channel | None = None
+        self._paused = False
+        self._requests = OwnRequests()
+        self._task: asyncio.Task[None] | None = None
+        self._waiting = Waiting(policy.waiting_bytes)
+
+    @property
+    def pid(self) -> int | None:
+        """The instance at the other end."""
+        return self._channel.pid if self._channel else None
+
+    @property
+    def is_live(self) -> bool:
+        """Messages flow."""
+        return self.state is LinkState.LIVE
+
+    # Sending
+
+    def send(
+        self,
+        line: bytes,
+        call: Call | None = None,
+        accepted: Callable[[], None] | None = None,
+        *,
+        bound: bool = False,
+    ) -> None:
+        """A line of the client, now or when it can be sent; `bound`: to the present instance only."""
+        channel = self._channel
+        if self.state is LinkState.LIVE and not self._waiting and channel is not None and channel.writable:
+            self._write(channel, line, call, accepted)
+            return
+        item = WaitingLine(line, call, accepted, self._clock(), bound)
+        if self.state is LinkState.CLOSED:
+            self._owner.on_dismissed(item, "session_ended", "the session has ended")
+        elif self._waiting.fits(line):
+            self._waiting.append(item)
+            self.wake()
+        else:
+            self._owner.on_dismissed(item, "server_busy", "the server does not read its input")
+
+    def answer(self, line: bytes, accepted: Callable[[], None] | None = None) -> None:
+        """An answer to what the present instance has asked.
+
+        Not behind the client's lines: the instance may wait for it before it does anything else, also
+        while it is being introduced.
+        """
+        channel = self._channel
+        if channel is not None and channel.writable:
+            self._write(channel, line, None, accepted)
+        elif accepted is not None:
+            self.send(line, None, accepted, bound=True)
+        # Our own answers (to a ping, say) to an instance that does not read are of no use to it.
+
+    def send_again(self, call: Call) -> None:
+        """Before all others: a call whose instance is gone."""
+        call.sent = False
+        self._waiting.put_back(WaitingLine(call.line, call, None, self._clock()))
+
+    def withdraw(self, call: Call) -> None:
+        """A call that waits need not be sent."""
+        self._waiting.remove(call)
+
+    def _write(
+        self, channel: Channel, line: bytes, call: Call | None, accepted: Callable[[], None] | None
+    ) -> None:
+        position = channel.send(line)
+        if call is not None:
+            call.sent = True
+            call.position = position
+        if accepted is not None:
+            accepted()
+
+    def on_writable(self) -> None:
+        """The instance reads again, or is ready: send what waits."""
+        while self._waiting and self.state is LinkState.LIVE:
+            channel = self._channel
+            if channel is None or not channel.writable:
+                return
+            item = self._waiting.pop()
+            # A call that we answered while it waited (it timed out) is not sent after all.
+            if item.call is None or self._owner.is_pending(item.call):
+                self._write(channel, item.line, item.call, item.accepted)
+
+    def resolve(self, response: Envelope) -> bool:
+        """Was this the answer to a request of our own?"""
+        return bool(self._requests) and self._requests.resolve(response)
+
+    def hold_back(self, held: bool) -> None:
+        """Leave the instance's output in its pipe, or read on."""
+        if self._channel is None or held == self._paused:
+            return
+        self._paused = held
+        if held:
+            self._channel.pause_reading()
+        else:
+            self._channel.resume_reading()
+
+    def works(self) -> None:
+        """The present instance has answered the client's own `initialize`."""
+        if self._channel is not None:
+            self._backend.spoke(self._channel)
+
+    # The instance comes and goes
+
+    def wake(self) -> None:
+        """Somebody needs an instance."""
+        if self.state is LinkState.ASLEEP:
+            self.state = LinkState.CONNECTING
+            self._task = asyncio.create_task(self._connect(), name=f"{self._id_prefix} connecting")
+
+    async def _connect(self) -> None:
+        """Bring an instance. Ends live, or asleep with everybody who waited told why."""
+        try:
+            while not await self._try_instance():
+                pass  # it died or refused; how soon the next one comes is the backend's decision
+        except MooringError as error:
+            self._give_up(error)
+        except Exception:  # a bug of ours, or a system out of threads: never a session that waits for ever
+            log.exception("no instance could be brought")
+            self._give_up(ServerFailed("an instance could not be brought; the log says why", code="internal"))
+
+    async def _try_instance(self) -> bool:
+        channel = self._channel = await self._backend.acquire()
+        self._paused = False
+        channel.attach(self)
+        try:
+            async with asyncio.timeout(self._policy.handshake_timeout_s):
+                await introduce(channel, self._owner.memory, self._requests, self._id_prefix)
+        except (ServerFailed, TimeoutError) as error:
+            reason = error.message if isinstance(error, ServerFailed) else "did not answer initialize in time"
+            log.warning("pid %s cannot take over: %s", channel.pid, reason)
+            self._drop(reason, failed=True)
+            return False
+        if self._channel is not channel:
+            return False  # it ended right after its last answer
+        self._task = None
+        self.state = LinkState.LIVE
+        self._owner.on_up(channel)
+        self.on_writable()
+        return True
+
+    def _give_up(self, error: MooringError) -> None:
+        """No instance can be had now: whoever waits for one is told, at once."""
+        self._task = None
+        self.state = LinkState.ASLEEP
+        self._drop(error.message)
+        self.dismiss(error.code, error.message)
+        self._owner.on_unreachable(error)
+
+    def on_gone(self, exit: ExitLike) -> None:
+        """The instance has ended by itself: an event, not an ending."""
+        channel, self._channel = self._channel, None
+        if self.state is LinkState.CLOSED or channel is None:
+            return
+        self.reset_by = str(exit)
+        self._requests.lose(f"ended while it was being initialized ({exit})")
+        if self.state is LinkState.LIVE:
+            self.state = LinkState.ASLEEP
+        for item in self._waiting.take_bound():
+            self._owner.on_dismissed(item, "server_exited", "the server it was for has ended")
+        self._owner.on_lost(exit, channel.consumed)
+        if self._waiting or self._owner.wants_instance():
+            self.wake()
+
+    def sleep(self, reason: str, *, reset_by: str) -> None:
+        """Let the instance go."""
+        if self.state is LinkState.LIVE:
+            self.state = LinkState.ASLEEP
+            self.reset_by = reset_by
+            self._drop(reason)
+            if self._waiting:
+                self.wake()  # it did not read; whoever waits for that gets another one
+
+    def close(self, reason: str) -> None:
+        """For good. Idempotent."""
+        if self.state is LinkState.CLOSED:
+            return
+        self.state = LinkState.CLOSED
+        self._drop(reason)
+        if self._task is not None:
+            self._task.cancel()
+        self.dismiss("session_ended", reason)
+
+    def _drop(self, reason: str, *, failed: bool = False) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            self._backend.release(channel, reason, failed=failed)
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Nobody's notification waits for ever."""
+        for item in self._waiting.take_overdue(now - self._policy.recovery_wait_s):
+            self._owner.on_dismissed(item, "server_unavailable", "the server was not ready in time")
+
+    def dismiss(self, reason: str, message: str) -> None:
+        """Tell everybody who waits that their line will not be sent."""
+        for item in self._waiting.take_all():
+            self._owner.on_dismissed(item, reason, message)

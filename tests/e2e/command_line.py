@@ -1,0 +1,17 @@
+"""Command lines as our own parser reads them, without running anything."""
+
+from collections.abc import Sequence
+
+import click
+
+from mooring.cli.main import cli
+
+__all__ = ["parse_run"]
+
+
+def parse_run(words: Sequence[str]) -> click.Context:
+    """`mooring run …`: its options are in `params`, the server's command in `obj`; or a usage error."""
+    assert words[1] == "run"
+    # With its parent as in real life: a command remembers the help options of its first context.
+    parent = click.Context(cli, **cli.context_settings)
+    return cli.commands["run"].make_context("run", list(words[2:]), parent=parent)

@@ -93,7 +93,8 @@ async def hosting(
     handler = _Records()
     logger = logging.getLogger("mooring")
     logger.addHandler(handler)
-    level, logger.level = logger.level, logging.DEBUG
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
     host = Host(Stop(time.monotonic), handler.records)
     try:
         host.task = asyncio.create_task(foreground.run(options, host.stop))
@@ -107,7 +108,7 @@ async def hosting(
             async with within(60):
                 await asyncio.wait([host.task])
         logger.removeHandler(handler)
-        logger.level = level
+        logger.setLevel(level)
     if host.task is not None and not host.task.cancelled():
         error = host.task.exception()
         if error is not None:

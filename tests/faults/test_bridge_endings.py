@@ -166,7 +166,7 @@ for line in sys.stdin:
             os.kill((await client.result("x/pid"))["pid"], signal.SIGKILL)
             await host.logged("server_exited")
             assert (await client.result("x/pid"))["starts"] == 5
-            refusals = [r.getMessage() for r in host.records if "initialize again" in r.getMessage()]
+            refusals = [r.getMessage() for r in host.records if "cannot take over" in r.getMessage()]
             assert refusals and "not today" in refusals[0]
 
 

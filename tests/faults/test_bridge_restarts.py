@@ -60,10 +60,10 @@ async def test_in_a_back_off_calls_wait_and_then_are_told() -> None:
         assert 0 < seen["retry_in_s"] <= 330 and "SIGKILL" in seen["last_exit"]
         for answer in await asyncio.gather(*[client.ask("x/any") for _ in range(5)]):
             assert answer["error"]["data"] == {"reason": "server_unavailable", "retryable": True}
-        # A new session waits as long, and leaves nothing behind.
+        # A new session would wait in vain: it is told when to come back, and leaves nothing behind.
         async with McpClient(host.port) as late:
             refused = json.loads((await late.raw("POST", late.request("initialize", HELLO))).body)
-            assert refused["error"]["data"]["reason"] == "server_unavailable"
+            assert refused["error"]["data"]["reason"] == "waiting_to_restart"
         assert (await readyz(host))[1]["sessions"] == 1
 
 

@@ -103,15 +103,6 @@ def test_the_end_of_the_stream_gives_what_has_no_line_end(
     assert decoder.close() is None
 
 
-def test_pending_bytes_is_the_length_of_the_unfinished_line() -> None:
-    decoder = LineDecoder(10)
-    seen = []
-    for piece in (b"abc", b"d\nef", b"0123456789", b"more", b"\n"):
-        decoder.feed(piece)
-        seen.append(decoder.pending_bytes)
-    assert seen == [3, 2, 12, 16, 0]
-
-
 def test_pieces_of_a_line_within_the_limit_are_kept_as_they_came_and_joined_once() -> None:
     decoder = LineDecoder(64 * MIB)
     pieces = [bytes([n % 251 + 1]).replace(b"\n", b"x") * (64 * 1024) for n in range(320)]  # 20 MiB

@@ -74,6 +74,8 @@ def _plan_server(
 def _plan_listen(given: Mapping[str, Any], chosen: Collection[str]) -> ListenOptions:
     if given["unix"] and {"host", "port"} & set(chosen):
         raise _conflict("--unix takes the place of --host and --port", "give one or the other")
+    if given["unix"] and given["tls_cert"]:
+        raise _conflict("a unix socket is not reached over TLS", "leave out --tls-cert and --tls-key")
     if bool(given["tls_cert"]) != bool(given["tls_key"]):
         raise _conflict("--tls-cert and --tls-key belong together", "give both or none")
     if given["no_auth"] and given["token_file"]:

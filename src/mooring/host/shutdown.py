@@ -24,7 +24,7 @@ from mooring.http.listener import Listener
 from mooring.proxy.proxy import Proxy
 from mooring.workloads.workload import Workload
 
-__all__ = ["DrainPolicy", "shut_down"]
+__all__ = ["DrainPolicy", "shut_down", "stop_children"]
 
 log = logging.getLogger("mooring.host")
 

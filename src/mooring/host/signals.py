@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from mooring.host.stop import Stop
 
-__all__ = ["signals_to"]
+__all__ = ["dump_tasks", "signals_to"]
 
 _ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
 

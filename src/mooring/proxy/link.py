@@ -74,8 +74,8 @@ class LinkOwner(Protocol):
         """No instance can be had now."""
         ...
 
-    def wants_instance(self) -> bool:
-        """Is somebody there who would notice that there is none?"""
+    def wants_instance(self, exit: ExitLike) -> bool:
+        """Is another one wanted at once, or is it enough when somebody calls?"""
         ...
 
     def is_pending(self, call: Call) -> bool:
@@ -286,7 +286,7 @@ class Link:
         for item in self._waiting.take_bound():
             self._owner.on_dismissed(item, "server_exited", "the server it was for has ended")
         self._owner.on_lost(exit, channel.consumed)
-        if self._waiting or self._owner.wants_instance():
+        if self._waiting or self._owner.wants_instance(exit):
             self.wake()
 
     def sleep(self, reason: str, *, reset_by: str) -> None:

@@ -11,7 +11,9 @@ from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
 
 __all__ = [
     "bad_request",
+    "is_modern",
     "not_acceptable",
+    "requested_version",
     "session_missing",
     "session_unknown",
     "unavailable",

@@ -412,9 +412,9 @@ class Session:
         if never_opened or error.code == "version_changed":
             self.close(error.message)
 
-    def wants_instance(self) -> bool:
-        """A client that listens wants to be told of news; one that does not can wait until it calls."""
-        return not self._closed and self.streams.in_use
+    def wants_instance(self, exit: ExitLike) -> bool:
+        """After a crash, yes. A server that left in peace, while nobody listened, comes when it is called."""
+        return not self._closed and (exit.code != 0 or self.streams.in_use)
 
     def is_pending(self, call: Call) -> bool:
         """Is it still to be answered?"""

@@ -11,6 +11,7 @@ Whatever it raises, and wherever it is cancelled: no child and no descriptor is 
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from mooring.runtimes.spawning import abandon, spawn, step
 from mooring.runtimes.stopping import StopPatience
 
 __all__ = ["ProcessRuntime"]
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_LINE_BYTES = 64 * 1024 * 1024
 
@@ -117,7 +120,10 @@ class ProcessRuntime:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await asyncio.gather(*(each.aclose() for each in self._instances), return_exceptions=True)
+        ends = await asyncio.gather(*(each.aclose() for each in self._instances), return_exceptions=True)
+        for error in ends:
+            if isinstance(error, Exception):
+                logger.error("an instance could not be closed", exc_info=error)
         # Last: until here it would have to end what we did not.
         await self._guardian.aclose()
 

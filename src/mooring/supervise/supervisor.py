@@ -154,10 +154,16 @@ class Supervisor:
         """
         while self._state is State.BACKOFF:
             await self._wait_for_change()
-        if self._is_held():
-            raise plan_refusal(self._name, self.snapshot(), self._failure)
+        if (refusal := self.refusal()) is not None:
+            raise refusal
         if self._retry_at is not None:
             self._retry()
+
+    def refusal(self) -> MooringError | None:
+        """What `admit` would raise now, if it would."""
+        if self._state is State.BACKOFF or not self._is_held():
+            return None
+        return plan_refusal(self._name, self.snapshot(), self._failure)
 
     def _is_held(self) -> bool:
         if self._state in OVER or self._refuses_in_drain or self.ended_for_good:

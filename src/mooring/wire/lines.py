@@ -43,11 +43,6 @@ class LineDecoder:
         self._head = b""
         self._tail = b""
 
-    @property
-    def pending_bytes(self) -> int:
-        """Length so far of the line whose end has not arrived."""
-        return self._pending
-
     def feed(self, data: bytes) -> list[bytes | LongLine]:
         """The lines completed by `data`."""
         lines: list[bytes | LongLine] = []

@@ -140,11 +140,6 @@ class Memory:
         self._repeatable: dict[str, bool] = {}
         self.handshake: Handshake | None = None
 
-    @property
-    def subscriptions(self) -> int:
-        """How many resources are watched."""
-        return len(self._subscriptions)
-
     def opened(self, initialize: Replay, handshake: Handshake) -> None:
         """The handshake succeeded: remember how it went."""
         self._initialize = initialize

@@ -171,11 +171,13 @@ class Workload:
 
     def refusal(self) -> Unavailable | None:
         """Why no new session can be served within the time that a client waits."""
+        refusal = self.supervisor.refusal()
+        if isinstance(refusal, Unavailable):
+            return refusal
+        if refusal is not None:
+            return Unavailable(refusal.message, code=refusal.code, hint=refusal.hint)
         seen = self.supervisor.snapshot()
         retry_in_s = seen.retry_in_s or 0.0
-        if seen.state is State.FAILED and (retry_in_s or seen.ended_for_good):
-            text = f"{self.name} has failed: {seen.reason.text}"
-            return Unavailable(text, code=str(seen.reason.code), retry_after_s=seen.retry_in_s)
         if seen.state is State.BACKOFF and retry_in_s > self.definition.sessions.recovery_wait_s:
             text = f"{self.name} is restarted in {retry_in_s:.0f} s; last exit: {seen.last_exit}"
             return Unavailable(text, code=str(seen.reason.code), retry_after_s=retry_in_s)

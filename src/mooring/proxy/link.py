@@ -235,6 +235,11 @@ class Link:
             self.state = LinkState.CONNECTING
             self._task = asyncio.create_task(self._connect(), name=f"{self._id_prefix} connecting")
 
+    async def wait_closed(self) -> None:
+        """After `close`: until nothing of it runs any more."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     async def _connect(self) -> None:
         """Bring an instance. Ends live, or asleep with everybody who waited told why."""
         try:

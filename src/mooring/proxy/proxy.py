@@ -130,10 +130,12 @@ class Proxy:
         """Answer every call in flight with an error, now; returns how many there were."""
         return sum(session.cut(reason, message) for session in list(self.sessions.values()))
 
-    def close(self, reason: str) -> None:
-        """End every session."""
-        for session in list(self.sessions.values()):
+    async def aclose(self, reason: str) -> None:
+        """End every session; nothing of them runs afterwards."""
+        sessions = list(self.sessions.values())
+        for session in sessions:
             session.close(reason, level=logging.DEBUG)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        await asyncio.gather(*(session.wait_closed() for session in sessions))

@@ -523,6 +523,10 @@ class Session:
         self._tell("session_closed", f"closed: {reason}", level, reason=reason, pid=pid)
         self._on_closed(self)
 
+    async def wait_closed(self) -> None:
+        """After `close`: until nothing of it runs any more."""
+        await self._link.wait_closed()
+
     def _tell(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
         extra = {"event": event, "server": self.server, "session": self.short_id, "pid": self.pid, **fields}
         log.log(level, "session %s %s", self.short_id, text, extra=extra)

@@ -151,7 +151,7 @@ class Workload:
     async def stop(self, reason: str) -> None:
         """End the sessions, then every instance; returns when none is left. Idempotent."""
         self.supervisor.stop(reason)
-        self.proxy.close(reason)
+        await self.proxy.aclose(reason)
         if self._later is not None:
             self._later.cancel()
         self._lent.clear()  # from here on every exit is asked for

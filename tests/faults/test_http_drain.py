@@ -10,7 +10,7 @@ import trustme
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange, Response
 from tests.http_client import Held, Peer, Served, echo, get, post, serving
-from tests.support import on_both_loops, until
+from tests.support import on_both_loops, until, within
 
 ROUNDS = 10
 
@@ -240,3 +240,29 @@ async def test_abort_and_close_at_any_moment() -> None:
         await served.listener.aclose()
         for client in clients + late:
             client.close()
+
+
+def knock(port: int, answers: list[bytes]) -> None:
+    """Connect, ask, and again, until refused. A connection that is reset raises."""
+    while True:
+        try:
+            sock = socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            return
+        with sock:
+            sock.sendall(get("/", "Connection: close\r\n"))
+            answers.append(sock.recv(12))
+
+
+@on_both_loops
+async def test_no_connection_is_reset_by_the_end_of_listening() -> None:
+    """Peers that knock all the time: whoever gets a connection gets an answer, the others are refused."""
+    for _ in range(30):
+        async with serving(echo) as served, within(60):
+            answers: list[bytes] = []
+            knocking = [asyncio.create_task(asyncio.to_thread(knock, served.port, answers)) for _ in range(4)]
+            while len(answers) < 20:
+                await asyncio.sleep(0)
+            served.listener.stop_accepting(0.01)
+            await asyncio.gather(*knocking)
+            assert set(answers) == {b"HTTP/1.1 200"}

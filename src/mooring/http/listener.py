@@ -103,7 +103,8 @@ class Listener:
     def stop_accepting(self, spread_s: float = 1.0) -> None:
         """Take no new connection, and lose none that a peer could think it has.
 
-        1. Accept what the kernel has already accepted for us, and close the listening sockets.
+        1. Let the kernel begin no more connections, accept what it has already accepted for us, and
+           close the listening sockets.
         2. A connection without a request so far may still send one, within the grace.
         3. Idle ones are closed one by one over `spread_s`, so that their peers do not come
            back all at once; a request that arrives before is answered.
@@ -115,6 +116,7 @@ class Listener:
             return
         house.stopped, house.spread_s = True, spread_s
         for sock, tls in tuple(self._listening.items()):  # 1
+            sockets.let_nobody_in(sock)
             self._accept_all(sock, tls)
         self._close_listening()
         now = house.clock()

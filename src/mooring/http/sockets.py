@@ -4,19 +4,21 @@ Whatever fails, whenever it is cancelled: either every socket asked for is retur
 listening, or none is left open.
 """
 
+import array
 import asyncio
 import contextlib
 import errno
 import os
 import socket
 import stat
+import struct
 import sys
 from pathlib import Path
 
 from mooring.errors import ListenFailed
 from mooring.http.port_owner import port_owner
 
-__all__ = ["inode_of", "listen_tcp", "listen_unix", "unlink_own"]
+__all__ = ["inode_of", "let_nobody_in", "listen_tcp", "listen_unix", "unlink_own"]
 
 Address = tuple[int, str, int]
 """Family, address, scope."""
@@ -206,3 +208,28 @@ def unlink_own(path: Path, inode: int) -> None:
     with contextlib.suppress(FileNotFoundError):
         if inode_of(path) == inode:
             path.unlink()
+
+
+# Classic BPF, on a packet that begins with its TCP header: drop it if SYN is set, let it pass otherwise.
+_NO_SYN = (
+    (0x30, 0, 0, 13),  # load the byte of the flags
+    (0x45, 0, 1, 0x02),  # is SYN set?
+    (0x06, 0, 0, 0),  # yes: keep nothing of it
+    (0x06, 0, 0, 0xFFFFFFFF),  # no: keep all
+)
+_SO_ATTACH_FILTER = 26
+
+
+def let_nobody_in(sock: socket.socket) -> None:
+    """From now on the kernel begins no new connection for a listening socket; those begun are finished.
+
+    Between the last `accept` and the close, a peer could otherwise get a connection that is then reset:
+    it believes that its request was taken. Its SYN unanswered, it tries again a second later and is
+    refused, which no client takes for more than it is. Linux only; elsewhere the gap stays.
+    """
+    if sys.platform != "linux" or sock.family == socket.AF_UNIX:
+        return
+    program = array.array("B", b"".join(struct.pack("=HBBI", *step) for step in _NO_SYN))
+    address, _ = program.buffer_info()
+    with contextlib.suppress(OSError):  # a sandbox may forbid it
+        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", len(_NO_SYN), address))

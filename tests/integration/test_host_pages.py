@@ -363,7 +363,7 @@ async def test_only_that_session_fails_when_descriptors_run_out() -> None:
                 while len((await mooring.get("/readyz"))[1]["instances"]) > 2:
                     pass
             limits = Path(f"/proc/{mooring.pid}/fd")
-            before = len(list(limits.iterdir()))
+            before = await _settled(limits)
             await _limit_descriptors(mooring.pid, before + 3)
             async with McpClient(port) as late:
                 answer = await late.raw("POST", late.request("initialize", HELLO))
@@ -388,6 +388,16 @@ async def test_only_that_session_fails_when_descriptors_run_out() -> None:
                 while len((await mooring.get("/readyz"))[1]["instances"]) > 2:
                     pass
             await until(lambda: len(list(limits.iterdir())) <= before + 6)
+
+
+async def _settled(folder: Path) -> int:
+    """The number of entries, once it has stopped changing: connections of before are being closed."""
+    seen = [0] * 20
+    async with within():
+        while len(set(seen)) > 1 or not seen[0]:
+            seen = [*seen[1:], len(list(folder.iterdir()))]
+            await asyncio.sleep(0.01)
+    return seen[0]
 
 
 async def _limit_descriptors(pid: int, number: int) -> None:

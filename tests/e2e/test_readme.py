@@ -85,7 +85,9 @@ def test_commands_are_good_shell(command: str) -> None:
 
 def test_make_demo_is_the_tour() -> None:
     """Which has a test of its own: `test_demo_tour.py`."""
-    done = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        ["make", "-n", "--no-print-directory", "demo"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
     assert done.stdout.rstrip().endswith("-m mooring.demo.tour")
 
 

@@ -90,13 +90,18 @@ while True:
         stream = await client.stream()
         await client.notify("notifications/initialized")
 
+        answered = asyncio.Event()
+
         async def answer_roots() -> None:
             while True:
                 message = await stream.message()
                 if message["method"] == "roots/list":
                     await client.respond(message["id"], {"roots": []})
+                    answered.set()
 
         answering = asyncio.create_task(answer_roots())
+        async with within():
+            await answered.wait()  # with a call in flight the question would go to that one
         await client.result("logging/setLevel", {"level": "debug"})
         await kill((await client.result("x/pid"))["pid"])
         await host.logged("session_recovered")

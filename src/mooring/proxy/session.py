@@ -384,7 +384,7 @@ class Session:
                 self._link.send_again(call)
             else:
                 self._fail_lost(call, exit)
-        if self.memory.handshake is None and not self.streams.in_use:
+        if not self._is_begun() and not self.streams.in_use:
             self.close(f"the server ended ({exit}) before it was initialized")
 
     def _may_send_again(self, call: Call, consumed: int) -> bool:
@@ -393,7 +393,9 @@ class Session:
         Not one byte: a server may act on a message as soon as its last brace is there.
         """
         if call.method == "initialize":
-            return False  # without a session there is nothing to save, and the client should know at once
+            # Once, for a spare that died as it was taken; of a server that cannot start we tell at once.
+            again, call.retried = call.position >= consumed and not call.retried, True
+            return again
         if call.position >= consumed:
             return True
         if not self._policy.retry or call.retried:

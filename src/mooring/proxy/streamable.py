@@ -6,6 +6,7 @@ before body, version and session have been found good.
 
 import logging
 from functools import lru_cache
+from typing import NamedTuple
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
@@ -44,7 +45,8 @@ class StreamableHTTP:
         if not _is_json(request):
             exchange.respond(refusals.unsupported_media())
             return
-        if not _accepts(request, b"application/json") and not _accepts(request, b"text/event-stream"):
+        accepts = _accepts(request)
+        if not accepts.json and not accepts.events:
             exchange.respond(refusals.not_acceptable("application/json and text/event-stream"))
             return
         body = request.body
@@ -125,7 +127,7 @@ class StreamableHTTP:
     def _reply(
         self, session: Session, exchange: Exchange, ids: tuple[Id, ...], *, batch: bool = False
     ) -> Reply:
-        streamable = _accepts(exchange.request, b"text/event-stream")
+        streamable = _accepts(exchange.request).events
         now = self._proxy.clock()
         return Reply(exchange, session.streams, now=now, streamable=streamable, ids=ids, batch=batch)
 
@@ -146,7 +148,7 @@ class StreamableHTTP:
         """A stream for what belongs to no call; or, with Last-Event-ID, the rest of one that was cut."""
         request = exchange.request
         version = request.header(b"mcp-protocol-version")
-        if not _accepts(request, b"text/event-stream"):
+        if not _accepts(request).events:
             exchange.respond(refusals.not_acceptable("text/event-stream"))
             return
         if refusals.is_modern(version, None):
@@ -218,13 +220,28 @@ def _is_json(request: Request) -> bool:
     return value.split(b";", 1)[0].strip().lower() == b"application/json"
 
 
-def _accepts(request: Request, media: bytes) -> bool:
-    """Does any Accept header allow it? No header at all means anything."""
-    values = request.header_all(b"accept")
-    return not values or any(_allows(value, media) for value in values)
+class Accepts(NamedTuple):
+    """Which of the two kinds of answer a client takes."""
+
+    json: bool
+    events: bool
+
+
+def _accepts(request: Request) -> Accepts:
+    """What the Accept headers allow. No header at all means anything."""
+    value = b",".join(request.header_all(b"accept"))
+    return _read_accept(value) if value else Accepts(json=True, events=True)
 
 
 @lru_cache(maxsize=256)
-def _allows(value: bytes, media: bytes) -> bool:
-    kinds = (media, media.split(b"/")[0] + b"/*", b"*/*")
-    return any(item.partition(b";")[0].strip() in kinds for item in value.lower().split(b","))
+def _read_accept(value: bytes) -> Accepts:
+    kinds: set[bytes] = set()
+    for item in value.lower().split(b","):
+        kind, *parameters = (word.strip() for word in item.split(b";"))
+        if not any(word.startswith(b"q=") and not word.strip(b"q=.0") for word in parameters):
+            kinds.add(kind)
+    anything = b"*/*" in kinds
+    return Accepts(
+        json=anything or not kinds.isdisjoint((b"application/json", b"application/*")),
+        events=anything or not kinds.isdisjoint((b"text/event-stream", b"text/*")),
+    )

@@ -1,0 +1,26 @@
+"""What an Accept header allows."""
+
+import pytest
+
+from mooring.proxy.streamable import _accepts
+from mooring.wire.http import Request
+
+
+@pytest.mark.parametrize(
+    ("values", "json", "events"),
+    [
+        ([], True, True),
+        ([b"application/json, text/event-stream"], True, True),
+        ([b"application/json", b"text/event-stream"], True, True),
+        ([b"Application/JSON; charset=utf-8"], True, False),
+        ([b"*/*"], True, True),
+        ([b"text/*"], False, True),
+        ([b"application/*;q=0.1"], True, False),
+        ([b"application/json, text/event-stream;q=0"], True, False),
+        ([b"text/event-stream; q=0.000, application/json;q=0.001"], True, False),
+        ([b"image/png"], False, False),
+    ],
+)
+def test_accept(values: list[bytes], json: bool, events: bool) -> None:
+    request = Request("POST", "/", headers=[(b"accept", value) for value in values])
+    assert _accepts(request) == (json, events)

@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import random
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+from mooring.supervise.restart import RestartPolicy
 from tests.hosting import DEMO, SCRIPTED, hosting
 from tests.mcp_client import McpClient, client_of
 from tests.support import within
@@ -72,8 +74,6 @@ async def test_with_retry_a_cancelled_call_is_not_repeated() -> None:
 @pytest.mark.parametrize("seed", range(10))
 async def test_random_kills_execute_nothing_twice(seed: int, tmp_path: Path) -> None:
     """Eight clients, calls in parallel, kills at random: what is told agrees with what was done."""
-    import random
-
     random_ = random.Random(seed)
     ledger = tmp_path / "ledger"
     told: dict[str, bool] = {}
@@ -91,7 +91,8 @@ async def test_random_kills_execute_nothing_twice(seed: int, tmp_path: Path) -> 
                     elif answer["error"]["data"]["reason"] == "server_unavailable":
                         told[name] = False
 
-    async with hosting((*EAGER, str(ledger)), recovery_wait_s=30) as host:
+    patient = RestartPolicy(immediate=100_000, max_exits=100_000)  # kills are the subject, not back-off
+    async with hosting((*EAGER, str(ledger)), restarts=patient) as host:
         await asyncio.gather(*(client_of_many(number, host.port) for number in range(8)))
     done = ledger.read_text().split()
     assert len(done) == len(set(done)), "executed twice"

@@ -10,6 +10,7 @@ from tests.mcp_client import Json, McpClient, client_of, emission
 from tests.support import within
 
 LOG = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hi"}}
+DEEP = b"[" * 100_000 + b"]" * 100_000
 NEWS = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
@@ -232,7 +233,11 @@ async def test_delete_ends_the_session_and_its_process() -> None:
         (b'{"jsonrpc":"2.0","id":null,"method":"x/any"}', 400, -32600),
         (b'{"jsonrpc":"2.0","id":true,"method":"x/any"}', 400, -32600),
         (b'"text"', 400, -32600),
-        (b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + b"[" * 5000 + b"]" * 5000 + b"}", 400, -32700),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+            400,
+            -32700,
+        ),
     ],
 )
 async def test_bad_messages_are_refused_and_reach_nobody(body: bytes, status: int, code: int) -> None:

@@ -254,6 +254,7 @@ class Link:
     async def _try_instance(self) -> bool:
         channel = self._channel = await self._backend.acquire()
         self._paused = False
+        self._requests = OwnRequests()
         channel.attach(self)
         try:
             async with asyncio.timeout(self._policy.handshake_timeout_s):

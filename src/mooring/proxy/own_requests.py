@@ -15,16 +15,20 @@ __all__ = ["OwnRequests"]
 class OwnRequests:
     """What we have asked one instance."""
 
-    __slots__ = ("_open",)
+    __slots__ = ("_lost", "_open")
 
     def __init__(self) -> None:
         self._open: dict[Id, asyncio.Future[Envelope]] = {}
+        self._lost = ""
 
     def __bool__(self) -> bool:
         return bool(self._open)
 
     async def ask(self, channel: Channel, line: bytes, id: Id) -> Envelope:
         """Send a request and wait for its answer, as long as the caller likes. Raises ServerFailed."""
+        if self._lost:
+            # It ended between its last answer and this question: nobody will ever answer.
+            raise ServerFailed(self._lost, code="server_exited")
         waiter: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
         self._open[id] = waiter
         channel.send(line)
@@ -44,6 +48,7 @@ class OwnRequests:
 
     def lose(self, reason: str) -> None:
         """The instance is gone."""
+        self._lost = reason
         for waiter in self._open.values():
             if not waiter.done():
                 waiter.set_exception(ServerFailed(reason, code="server_exited"))

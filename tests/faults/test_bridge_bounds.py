@@ -166,6 +166,7 @@ async def test_a_notification_is_not_held_for_ever() -> None:
         note = json.dumps({"jsonrpc": "2.0", "method": "x/note", "params": "x" * 200_000}).encode()
         answers = await asyncio.gather(*(client.raw("POST", note) for _ in range(6)))
         assert {answer.status for answer in answers} == {202}
+        await host.logged("message_dropped")  # and not without a word
         os.kill(pid, signal.SIGCONT)
 
 

@@ -4,9 +4,11 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import ssl
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from mooring.errors import UserError
 from mooring.host import foreground
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.stop import Stop
+from mooring.http.limits import Limits
 from tests.e2e.mooring import COMMAND, running_mooring
 from tests.e2e.program import Program
 from tests.hosting import DEMO, SCRIPTED, Host, hosting
@@ -425,3 +428,21 @@ async def test_a_probe_without_descriptors_looks_again_by_itself() -> None:
             async with within():
                 while (await mooring.get("/readyz"))[0] != 200:
                     pass
+
+
+async def test_a_signal_that_came_before_the_start_opens_nothing() -> None:
+    stop = Stop(time.monotonic)
+    stop.request("SIGTERM")
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # to open it would fail
+        options = ForegroundOptions(
+            server=ServerOptions(name="test", argv=DEMO),
+            listen=ListenOptions(port=taken.getsockname()[1]),
+        )
+        async with within():
+            assert await foreground.run(options, stop) == 0
+
+
+async def test_a_message_may_be_as_large_as_was_asked_for() -> None:
+    limits = foreground._limits(1 << 30)
+    assert limits.max_body_bytes == 1 << 30 < limits.max_unfinished_bytes
+    assert foreground._limits(1000).max_unfinished_bytes == Limits().max_unfinished_bytes

@@ -62,7 +62,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     listener = Listener(
         guarded(router, guard),
         admit=guard.admit,
-        limits=Limits(max_body_bytes=options.server.sessions.max_message_bytes),
+        limits=_limits(options.server.sessions.max_message_bytes),
         clock=clock,
     )
     _route(router, workload, Pages(workload, listener, stop))
@@ -73,7 +73,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
         children_s=options.server.patience.eof_grace_s + options.server.patience.stop_grace_s,
     )
     try:
-        urls = await _listen(listener, options.listen)
+        urls = [] if stop.requested else await _listen(listener, options.listen)
         if not stop.requested:
             workload.start()
             for url in urls:
@@ -89,6 +89,13 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     if ended.is_set() and not stop.requested:
         return SERVER_ENDED
     return LOST_CALL if cut else 0
+
+
+def _limits(max_message_bytes: int) -> Limits:
+    """A body is one message; whatever its bound, four of the largest may be under way."""
+    usual = Limits()
+    unfinished_bytes = max(usual.max_unfinished_bytes, 4 * max_message_bytes)
+    return Limits(max_body_bytes=max_message_bytes, max_unfinished_bytes=unfinished_bytes)
 
 
 def _route(router: Router, workload: Workload, pages: Pages) -> None:

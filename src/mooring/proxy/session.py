@@ -427,7 +427,7 @@ class Session:
         if item.call is not None:
             self._fail(item.call, Failure(reason, message, retryable=not item.call.retried))
         elif item.accepted is not None:
-            log.debug("session %s: a message of the client was dropped: %s", self.short_id, message)
+            self._tell("message_dropped", f"drops a message of its client: {message}", logging.WARNING)
             item.accepted()
 
     def _withdraw_questions(self, reason: str) -> None:

@@ -94,10 +94,7 @@ class StreamableHTTP:
         session.request(message, line, reply)
 
     def _post_batch(self, exchange: Exchange, version: bytes | None) -> None:
-        if refusals.is_modern(version, None):
-            exchange.respond(refusals.unsupported_version(refusals.requested_version(version), None))
-            return
-        session = self._session(exchange, None)
+        session = self._session_in_era(exchange, version)
         if session is None:
             return
         if not rules_for(session.revision).batches:
@@ -131,6 +128,13 @@ class StreamableHTTP:
         now = self._proxy.clock()
         return Reply(exchange, session.streams, now=now, streamable=streamable, ids=ids, batch=batch)
 
+    def _session_in_era(self, exchange: Exchange, version: bytes | None) -> Session | None:
+        """The same for a request whose revision has not been looked at."""
+        if refusals.is_modern(version, None):
+            exchange.respond(refusals.unsupported_version(refusals.requested_version(version), None))
+            return None
+        return self._session(exchange, None)
+
     def _session(self, exchange: Exchange, id: Id | None) -> Session | None:
         """The session that the request names; otherwise the request has been answered."""
         name = exchange.request.header(b"mcp-session-id")
@@ -151,10 +155,7 @@ class StreamableHTTP:
         if not _accepts(request).events:
             exchange.respond(refusals.not_acceptable("text/event-stream"))
             return
-        if refusals.is_modern(version, None):
-            exchange.respond(refusals.unsupported_version(refusals.requested_version(version), None))
-            return
-        session = self._session(exchange, None)
+        session = self._session_in_era(exchange, version)
         if session is None:
             return
         last_event_id = request.header(b"last-event-id")

@@ -28,7 +28,6 @@ from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
-from mooring.wire.memory import Handshake
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.probe import Deaf, Probe
 from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, state_line
@@ -76,7 +75,6 @@ class Workload:
     ) -> None:
         self.definition = definition
         self.name = definition.name
-        self.handshake: Handshake | None = None
         self.exits = 0
         self._clock = clock
         self._on_ended = on_ended
@@ -364,7 +362,7 @@ class Workload:
         slow = loop.call_later(SLOW_START_S, self._tell_slow, channel.pid)
         try:
             timeout_s = self.definition.sessions.handshake_timeout_s
-            self.handshake = await Probe(self.name).speak(channel, timeout_s)
+            await Probe(self.name).speak(channel, timeout_s)
         except ServerFailed as error:
             if error.code != "server_exited":
                 error.hint = error.hint or NOT_MCP_HINT

@@ -173,13 +173,15 @@ class ProcessInstance:
         self.stdout.pipe.close()
         self.stderr.pipe.close()
 
-    def _begin_ending(self, eof_grace_s: float) -> "asyncio.Task[StopOutcome]":
+    def _begin_ending(self, eof_grace_s: float, leaving_s: float = 0) -> "asyncio.Task[StopOutcome]":
         if self._ending is None or self._ending.cancelled():
-            self._ending = asyncio.create_task(self._end(eof_grace_s), name=f"end {self.name}:{self.n}")
+            self._ending = asyncio.create_task(
+                self._end(eof_grace_s, leaving_s), name=f"end {self.name}:{self.n}"
+            )
             self._ending.add_done_callback(self._on_ended)
         return self._ending
 
-    async def _end(self, eof_grace_s: float) -> StopOutcome:
+    async def _end(self, eof_grace_s: float, leaving_s: float) -> StopOutcome:
         """The Stop sequence.
 
         1. Close its stdin.
@@ -190,6 +192,10 @@ class ProcessInstance:
         6. Sweep: again until nothing is left of its session.
         7. Reap it, and let its output come to its end.
         """
+        if leaving_s > 0:
+            # It seems to be on its way out. Only with its exit do we know how far it read its input,
+            # and closing that before would lose it.
+            await first_of(self._exited, self._hurried, timeout_s=leaving_s)
         # 1
         self.stdin.close()
         # 2
@@ -280,7 +286,7 @@ class ProcessInstance:
     def _end_if_useless(self) -> None:
         """Without stdin or stdout nothing can be asked of it or answered, for ever: calls would hang."""
         if self._session is not None and self.exit is None and self._ending is None:
-            self._begin_ending(max(self._patience.eof_grace_s, LEAVING_GRACE_S))
+            self._begin_ending(self._patience.eof_grace_s, LEAVING_GRACE_S)
 
     def _become_gone_if_heard(self) -> None:
         # With no receiver there is nothing to wait for, and a dead spare must not be lent.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.http.guard import Guard, guarded
-from mooring.wire.http import Exchange, Headers, Request, Response
+from mooring.wire.http import Exchange, Head, Headers, Request, Response
 
 ORIGIN = b"https://app.example"
 
@@ -45,7 +45,7 @@ def ask(
     fields = [(name.lower().encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
     if host is not None:
         fields.append((b"host", host.encode()))
-    exchange = FakeExchange(Request(method, path, headers=fields, peer=peer))
+    exchange = FakeExchange(Request(Head(method, path, headers=fields), peer=peer))
 
     def app(exchange: Exchange) -> None:
         exchange.respond(Response(200, exchange.request.principal.encode()))
@@ -166,7 +166,9 @@ def test_star_allows_any_origin_and_names_it() -> None:
 
 
 def test_two_origins_are_refused() -> None:
-    request = Request("GET", "/", headers=[(b"host", b"localhost"), (b"origin", ORIGIN), (b"origin", ORIGIN)])
+    request = Request(
+        Head("GET", "/", headers=[(b"host", b"localhost"), (b"origin", ORIGIN), (b"origin", ORIGIN)])
+    )
     verdict = Guard(origins=["*"]).judge(request)
     assert verdict.answer is not None
     assert verdict.answer.status == 403
@@ -232,7 +234,7 @@ def test_missing_and_wrong_tokens_are_told_apart(authorization: str | None, is_i
 
 def test_several_authorization_headers_are_refused() -> None:
     fields = [(b"host", b"localhost"), (b"authorization", b"Bearer secret"), (b"authorization", b"Bearer x")]
-    verdict = Guard(tokens={"me": "secret"}).judge(Request("GET", "/", headers=fields))
+    verdict = Guard(tokens={"me": "secret"}).judge(Request(Head("GET", "/", headers=fields)))
     assert verdict.answer is not None
     assert verdict.answer.status == 400
 

@@ -15,7 +15,7 @@ from mooring.http.reader import BODY, HEAD
 from mooring.http.router import Router
 from mooring.http.rules import check_host, split_target
 from mooring.http.waits import Overdue, Waits
-from mooring.wire.http import Exchange, Headers, Request, Response
+from mooring.wire.http import Exchange, Head, Headers, Request, Response
 from tests.unit.test_http_guard import FakeExchange
 
 
@@ -25,7 +25,7 @@ def ok(exchange: Exchange) -> None:
 
 def route(method: str, path: str) -> Response:
     router = Router().add("POST", "/mcp", ok).add("GET", "/mcp", ok).add("GET", "/livez", ok)
-    exchange = FakeExchange(Request(method, path))
+    exchange = FakeExchange(Request(Head(method, path)))
     router(exchange)
     assert exchange.answer is not None
     return exchange.answer
@@ -42,7 +42,7 @@ def test_router_knows_paths_and_methods() -> None:
 
 
 def test_a_router_says_where_to_go_instead() -> None:
-    exchange = FakeExchange(Request("GET", "/"))
+    exchange = FakeExchange(Request(Head("GET", "/")))
     Router(hint="try /livez").add("GET", "/livez", ok)(exchange)
     assert exchange.answer is not None and exchange.answer.status == 404
     error = json.loads(exchange.answer.body)["error"]
@@ -128,12 +128,12 @@ def test_no_header_can_split_or_reframe_an_answer(headers: Headers) -> None:
 
 
 def test_heads() -> None:
-    head = render_head(200, [(b"a", b"1")], [(b"b", b"")]).split(b"\r\n")
+    head = b"".join(render_head(200, [(b"a", b"1")], [(b"b", b"")])).split(b"\r\n")
     assert head[0] == b"HTTP/1.1 200 OK"
     assert head[1].startswith(b"date: ")
     assert head[1].endswith(b" GMT")
     assert head[2:] == [b"a: 1", b"b: ", b""]
-    assert render_head(299, [], []).startswith(b"HTTP/1.1 299 \r\n")
+    assert render_head(299, [], [])[0].startswith(b"HTTP/1.1 299 \r\n")
     for status in (100, 101, 199, 600):
         with pytest.raises(LocalProtocolError):
             render_head(status, [], [])
@@ -156,7 +156,7 @@ def test_a_head_has_a_total_bound_and_a_body_only_one_between_bytes() -> None:
     assert waits.look_at_request(100, state=BODY, heard=True) is Overdue.NOTHING
     assert waits.look_at_request(103, state=BODY, heard=False) is Overdue.NOTHING
     assert waits.look_at_request(104, state=BODY, heard=False) is Overdue.REQUEST
-    waits.request_done()
+    waits.look_at_turns(1)
     assert waits.look_at_request(105, state=HEAD, heard=False) is Overdue.NOTHING
 
 
@@ -164,7 +164,7 @@ def test_idle_ends_by_timeout_or_at_its_moment() -> None:
     waits = Waits(LIMITS)
     assert [waits.look_at_idle(now) for now in (1, 5.9)] == [Overdue.NOTHING] * 2
     assert waits.look_at_idle(6) is Overdue.USE
-    waits.request_done()
+    waits.look_at_turns(1)
     assert waits.look_at_idle(7) is Overdue.NOTHING
     waits.close_at = 8
     assert waits.look_at_idle(7.9) is Overdue.NOTHING

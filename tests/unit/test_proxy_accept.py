@@ -2,8 +2,8 @@
 
 import pytest
 
-from mooring.proxy.streamable import _accepts
-from mooring.wire.http import Request
+from mooring.proxy.streamable import _read_terms
+from mooring.wire.http import Head
 
 
 @pytest.mark.parametrize(
@@ -22,5 +22,6 @@ from mooring.wire.http import Request
     ],
 )
 def test_accept(values: list[bytes], json: bool, events: bool) -> None:
-    request = Request("POST", "/", headers=[(b"accept", value) for value in values])
-    assert _accepts(request) == (json, events)
+    head = Head("POST", headers=[(b"content-type", b"application/json"), *((b"accept", v) for v in values)])
+    terms = _read_terms(head)
+    assert (terms.refusal is None, terms.events) == (json or events, events)

@@ -37,12 +37,12 @@ async def test_an_answer_finds_its_question() -> None:
     requests, channel = OwnRequests(), Channel()
     asking = asyncio.create_task(requests.ask(channel, b"question", "q"))
     await asyncio.sleep(0)
-    assert channel.lines == [b"question"] and requests
+    assert channel.lines == [b"question"]
     assert not requests.resolve(jsonrpc.parse(jsonrpc.result_response("other", {})))
     assert requests.resolve(jsonrpc.parse(jsonrpc.result_response("q", {})))
     async with within():
         assert (await asking).request_id == "q"
-    assert not requests
+    assert not requests.resolve(jsonrpc.parse(jsonrpc.result_response("q", {}))), "nobody asks any more"
 
 
 async def test_a_loss_ends_the_wait_and_whatever_is_asked_after_it() -> None:

@@ -12,7 +12,7 @@ from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.streams import EventStream, Streams
 from mooring.proxy.waiting import Waiting, WaitingLine
 from mooring.wire import jsonrpc
-from mooring.wire.http import Headers, Request, Response
+from mooring.wire.http import Head, Headers, Request, Response
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.sse import EventDecoder
 
@@ -21,7 +21,7 @@ class FakeExchange:
     """An exchange that remembers, as strict as the real one about its order."""
 
     def __init__(self, *, writable: bool = True) -> None:
-        self.request = Request("POST", "/mcp")
+        self.request = Request(Head("POST", "/mcp"))
         self.extra_headers: Headers = []
         self.on_disconnect: Callable[[], None] | None = None
         self.on_writable: Callable[[], None] | None = None
@@ -86,7 +86,7 @@ class Parts:
 
     def reply(self, *ids: int, batch: bool = False, streamable: bool = True) -> tuple[Reply, FakeExchange]:
         exchange = FakeExchange()
-        return Reply(exchange, self.streams, now=0.0, streamable=streamable, ids=ids, batch=batch), exchange
+        return Reply(exchange, self.streams, streamable, ids, batch=batch), exchange
 
     def call(self, id: int, *, sent: bool = True, streamable: bool = True) -> Call:
         request, line = message("x/any", id)
@@ -146,7 +146,7 @@ def test_the_backlog_is_bounded_keeps_questions_and_tells_equal_news_once() -> N
         "roots/list",
         *["notifications/message"] * 2,
     ]
-    assert not parts.delivery.has_backlog
+    assert not parts.delivery.backlog
 
 
 def test_a_question_goes_to_the_next_call_that_can_carry_it() -> None:
@@ -155,18 +155,18 @@ def test_a_question_goes_to_the_next_call_that_can_carry_it() -> None:
     parts.delivery.put(None, *LOG, 0.0)
     plain, _ = parts.reply(1, streamable=False)
     parts.delivery.put_questions(plain, 0.0)
-    assert parts.delivery.has_backlog
+    assert parts.delivery.backlog
     reply, exchange = parts.reply(2)
     parts.delivery.put_questions(reply, 0.0)
     assert [json.loads(data)["id"] for data in events(exchange)] == ["q"]
-    assert parts.delivery.has_backlog, "the rest waits for a GET stream"
+    assert parts.delivery.backlog, "the rest waits for a GET stream"
 
 
 def test_a_question_that_was_never_shown_is_taken_back() -> None:
     parts = Parts()
     parts.delivery.put(None, *QUESTION, 0.0)
     assert parts.delivery.withdraw("q") and not parts.delivery.withdraw("q")
-    assert not parts.delivery.has_backlog
+    assert not parts.delivery.backlog
 
 
 def test_a_surplus_stream_leaves_what_it_never_sent_to_the_newest() -> None:
@@ -271,15 +271,13 @@ def test_silence_makes_a_stream_unless_the_client_wants_none_or_is_gone() -> Non
     parts = Parts()
     reply, exchange = parts.reply(1)
     reply.headers = [(b"mcp-session-id", b"s")]
-    reply.tick(14.9, 15.0)
-    begun = [exchange.status]
-    reply.tick(15.0, 15.0)
-    assert [*begun, exchange.status] == [None, 200] and (b"mcp-session-id", b"s") in exchange.headers
+    reply.stream_if_silent(15.0)
+    assert exchange.status == 200 and (b"mcp-session-id", b"s") in exchange.headers
     plain, other = parts.reply(2, streamable=False)
-    plain.tick(100.0, 15.0)
+    plain.stream_if_silent(100.0)
     gone, third = parts.reply(3)
     third.lose()
-    gone.tick(100.0, 15.0)
+    gone.stream_if_silent(100.0)
     assert not other.status and not third.status
 
 
@@ -291,7 +289,7 @@ def test_on_the_old_transport_answers_go_to_the_one_stream() -> None:
     assert reply.can_deliver
     reply.deliver(b"1", 0.0)
     reply.answer(b"2", 0.0)
-    reply.tick(100.0, 1.0)
+    reply.stream_if_silent(100.0)
     assert events(exchange) == ["1", "2"]
     exchange.lose()
     assert not reply.can_deliver
@@ -311,9 +309,9 @@ def test_lines_wait_in_order_within_a_bound_of_bytes() -> None:
     waiting.remove(calls[0])
     waiting.remove(calls[0])  # not there
     assert [waiting.pop().line, waiting.pop().line] == [b"first", b"bbbbbb"]
-    assert not waiting and waiting.fits(b"x" * 10)
+    assert not waiting.items and waiting.fits(b"x" * 10)
     waiting.append(WaitingLine(b"c"))
-    assert [item.line for item in waiting.take_all()] == [b"c"] and not waiting
+    assert [item.line for item in waiting.take_all()] == [b"c"] and not waiting.items
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,17 @@ from mooring.http.pipeline import Pipeline
 from mooring.http.problems import Refusal
 from mooring.http.reader import IDLE, RequestReader
 from mooring.http.waits import Overdue, Waits
-from mooring.wire.http import Request
+from mooring.wire.http import Head, Request
 
 __all__ = ["Connection"]
 
 log = logging.getLogger("mooring.http")
 
 SLICE_BYTES = 16 * 1024
-"""How much is parsed before looking whether the pipeline is full: some 500 of the smallest requests."""
+"""How much is parsed before looking whether the pipeline is full: some 500 of the smallest requests.
+
+A body that is under way may be parsed in one go: it is no further request.
+"""
 
 NOTHING = memoryview(b"")
 
@@ -59,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._linger = False
         self._discarded_bytes = 0
         self._heard = False
+        self._turns = 0
 
     def __repr__(self) -> str:
         return f"<Connection of {self._peer}{' closing' if self._closing else ''}>"
@@ -81,6 +85,7 @@ class Connection(asyncio.Protocol):
             tls=self._is_tls,
             admit=house.admit,
             budget=house.budget,
+            known=house.known_heads,
         )
         if house.stopped or self._only_one:
             self.waits.close_at = house.clock() + limits.first_request_grace_s
@@ -94,10 +99,13 @@ class Connection(asyncio.Protocol):
         if self._input_over:
             self._discard(len(data))
         elif self._unfed or len(data) > SLICE_BYTES:
-            self._unfed = memoryview(bytes(self._unfed) + data)
+            self._unfed = memoryview(bytes(self._unfed) + data if self._unfed else data)
             self._feed_slices()
         else:
-            self._feed(data)
+            try:
+                self._reader.feed(data)
+            except Refusal as refusal:
+                self._refuse(refusal)
             if self._waiting:
                 self._transport.pause_reading()
 
@@ -139,24 +147,22 @@ class Connection(asyncio.Protocol):
 
     def _feed_slices(self) -> None:
         while self._unfed and not self._waiting and not self._input_over:
-            piece, self._unfed = self._unfed[:SLICE_BYTES], self._unfed[SLICE_BYTES:]
-            self._feed(piece)
+            size = max(SLICE_BYTES, self._reader.body_left)
+            piece, self._unfed = self._unfed[:size], self._unfed[size:]
+            try:
+                self._reader.feed(piece)
+            except Refusal as refusal:
+                self._refuse(refusal)
         if self._input_over and self._unfed:
             self._unfed = NOTHING
             self._linger = True
         if self._waiting:
             self._transport.pause_reading()
 
-    def _feed(self, data: bytes | memoryview) -> None:
-        try:
-            self._reader.feed(data)
-        except Refusal as refusal:
-            self._refuse(refusal)
-
     def _on_request(self, request: Request, keep_alive: bool, is_http_1_0: bool) -> None:
         pipeline = self._pipeline
         self.is_fresh = False
-        self.waits.request_done()
+        self._turns += 1
         if self._input_over or pipeline.gone:
             self._linger = True
             return
@@ -190,7 +196,7 @@ class Connection(asyncio.Protocol):
             self._answer_refusal(refusal)
 
     def _answer_refusal(self, refusal: Refusal) -> None:
-        self._pipeline.add(Request("", "/")).respond(refusal.response())
+        self._pipeline.add(Request(Head())).respond(refusal.response())
 
     def _on_expect(self) -> None:
         if self._input_over:
@@ -245,7 +251,7 @@ class Connection(asyncio.Protocol):
             self._owes_continue = False
             self._on_expect()
         else:
-            self.waits.request_done()
+            self._turns += 1
             if self._house.stopped and self.waits.close_at is None:
                 # A stream that began before the drain and could not say that it is the last answer.
                 spread = random.random() * self._house.spread_s  # noqa: S311 - spreads load
@@ -272,6 +278,7 @@ class Connection(asyncio.Protocol):
         waits, written = self.waits, self._pipeline.written_bytes
         buffered = self._transport.get_write_buffer_size()
         heard, self._heard = self._heard, False
+        waits.look_at_turns(self._turns)
         if waits.look_at_output(now, written=written, buffered=buffered) is Overdue.WRITE:
             log.info("%r aborted: it does not read", self)
             self._transport.abort()

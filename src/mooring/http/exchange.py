@@ -83,7 +83,7 @@ class HttpExchange:
         self.on_disconnect: Callable[[], None] | None = None
         self.on_writable: Callable[[], None] | None = None
         self.state = UNANSWERED
-        self.head = b""
+        self.head: list[bytes] = []
         self.held: list[bytes] = []
         self.ends_by_close = False
         self._bodiless = request.method == "HEAD"
@@ -104,14 +104,12 @@ class HttpExchange:
 
     def respond(self, response: Response) -> None:
         """Answer whole."""
-        if not self._may(UNANSWERED, "answered"):
+        if (self.state != UNANSWERED or self._outlet.gone) and not self._may(UNANSWERED, "answered"):
             return
         status, body = response.status, response.body
-        head = render_head(status, response.headers, self.extra_headers)
-        if status in BODILESS:
-            self.head = head
-        else:
-            self.head = head + (LENGTH_LINES.get(len(body)) or _length_line(len(body)))
+        self.head = head = render_head(status, response.headers, self.extra_headers)
+        if status not in BODILESS:
+            head.append(LENGTH_LINES.get(len(body)) or _length_line(len(body)))
             if body and not self._bodiless:
                 self.held.append(body)
         self.state = ANSWERED
@@ -125,7 +123,7 @@ class HttpExchange:
         if status in BODILESS:
             self._bodiless = True
         elif not self.is_http_1_0:
-            head += b"transfer-encoding: chunked\r\n"
+            head.append(b"transfer-encoding: chunked\r\n")
         elif not self._bodiless:
             self.ends_by_close = True
         self.head = head

@@ -74,7 +74,15 @@ class Guard:
         return Response(verdict.answer.status, verdict.answer.body, verdict.answer.headers + verdict.headers)
 
     def judge(self, request: Request) -> Verdict:
-        """The verdict on one request; see the order above."""
+        """The verdict on one request; see the order above. One that lets in is noted on its head."""
+        verdict: Verdict | None = request.head.notes.get(self)
+        if verdict is None or request.peer == "unix":
+            verdict = self._judge(request)
+            if verdict.answer is None and request.peer != "unix":
+                request.head.notes[self] = verdict
+        return verdict
+
+    def _judge(self, request: Request) -> Verdict:
         if request.path in self._exempt_paths:  # 1
             return PASS
         if request.peer != "unix" and (refusal := self._check_host(request)):  # 2
@@ -128,12 +136,13 @@ def guarded(app: App, guard: Guard) -> App:
     """`app`, reached only by requests that `guard` lets in."""
 
     def guarded_app(exchange: Exchange) -> None:
-        verdict = guard.judge(exchange.request)
-        exchange.extra_headers.extend(verdict.headers)
-        if verdict.answer is not None:
-            exchange.respond(verdict.answer)
+        answer, headers, principal = guard.judge(exchange.request)
+        if headers:
+            exchange.extra_headers.extend(headers)
+        if answer is not None:
+            exchange.respond(answer)
             return
-        exchange.request.principal = verdict.principal
+        exchange.request.principal = principal
         app(exchange)
 
     return guarded_app

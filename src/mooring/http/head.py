@@ -1,8 +1,7 @@
 """The head of an answer as bytes.
 
-- One line end per field, checked by counting them in the finished head: no value, wherever
-  it comes from, can add a line (response splitting) for the price of three scans in C.
-- Field names are checked once each, then remembered.
+- A field is checked and rendered once, then remembered: the same few are sent with every answer.
+  No value, wherever it comes from, can add a line (response splitting).
 - Status line and Date are made once per second and status.
 """
 
@@ -21,34 +20,24 @@ FRAMING_NAMES = frozenset(
     {b"connection", b"content-length", b"date", b"keep-alive", b"transfer-encoding", b"upgrade"}
 )
 TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
-REMEMBERED_NAMES = 256
+LINE_BREAKS = re.compile(rb"[\r\n\0]")
+REMEMBERED_LINES = 256
+REMEMBERED_BYTES = 256
 
 _phrases = {status.value: status.phrase for status in HTTPStatus}
-_good_names: set[bytes] = set()
+_lines: dict[tuple[bytes, bytes], bytes] = {}
 _starts: dict[int, bytes] = {}
 _starts_second = 0
 
 
-def render_head(status: int, headers: Headers, extra: Headers) -> bytes:
+def render_head(status: int, headers: Headers, extra: Headers) -> list[bytes]:
     """Status line, Date and fields, each with its line end; the caller adds framing and the empty line."""
-    parts = [_start(status)]
-    for name, value in headers:
-        if name not in _good_names:
-            _admit(name)
-        parts += (name, b": ", value, b"\r\n")
-    for name, value in extra:
-        if name not in _good_names:
-            _admit(name)
-        parts += (name, b": ", value, b"\r\n")
-    head = b"".join(parts)
-    lines = 2 + len(headers) + len(extra)
-    if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
-        raise LocalProtocolError(
-            "a response header value contains CR, LF or NUL",
-            code="bad_response_header",
-            hint="remove line breaks before setting the header",
-        )
-    return head
+    lines = [_start(status)]
+    for field in headers:
+        lines.append(_lines.get(field) or _line(field))
+    for field in extra:
+        lines.append(_lines.get(field) or _line(field))
+    return lines
 
 
 def _start(status: int) -> bytes:
@@ -66,7 +55,8 @@ def _start(status: int) -> bytes:
     return start
 
 
-def _admit(name: bytes) -> None:
+def _line(field: tuple[bytes, bytes]) -> bytes:
+    name, value = field
     if name in FRAMING_NAMES:
         raise LocalProtocolError(
             f"the response header {name.decode()} is written by the connection", code="bad_response_header"
@@ -75,5 +65,15 @@ def _admit(name: bytes) -> None:
         raise LocalProtocolError(
             f"{name!r} is not the name of a header in lower case", code="bad_response_header"
         )
-    if len(_good_names) < REMEMBERED_NAMES:
-        _good_names.add(name)
+    if LINE_BREAKS.search(value):
+        raise LocalProtocolError(
+            "a response header value contains CR, LF or NUL",
+            code="bad_response_header",
+            hint="remove line breaks before setting the header",
+        )
+    line = b"".join((name, b": ", value, b"\r\n"))
+    if len(line) <= REMEMBERED_BYTES:
+        if len(_lines) >= REMEMBERED_LINES:
+            _lines.clear()
+        _lines[field] = line
+    return line

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mooring.http.heads import KnownHeads
 from mooring.http.limits import Limits
 from mooring.http.problems import problem
 from mooring.http.reader import Admission, Budget
@@ -29,6 +30,7 @@ class House:
         self.clock = clock
         self.admit = admit
         self.budget = Budget(limits.max_unfinished_bytes)
+        self.known_heads = KnownHeads()
         self.arriving: set[Connection] = set()
         """Accepted, on their way to a transport."""
         self.connections: set[Connection] = set()

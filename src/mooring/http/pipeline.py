@@ -23,6 +23,8 @@ __all__ = ["Pipeline"]
 CLOSE = b"connection: close\r\n\r\n"
 KEEP = b"connection: keep-alive\r\n\r\n"
 END = b"\r\n"
+LARGE_BYTES = 64 * 1024
+"""From this size on a body is not copied to be one piece with its head."""
 
 
 class Owner(Protocol):
@@ -72,12 +74,16 @@ class Pipeline:
 
     def begin(self, exchange: HttpExchange) -> None:
         """See `Outlet`."""
-        if self.pending[0] is not exchange:
+        pending = self.pending
+        if pending[0] is not exchange:
             return
         self._send(exchange)
         if exchange.state == ANSWERED:
-            self.pending.popleft()
-            self._advance()
+            pending.popleft()
+            if pending:
+                self._advance()
+            else:
+                self._owner.on_answered()
 
     def more(self, exchange: HttpExchange, data: bytes) -> None:
         """See `Outlet`."""
@@ -136,16 +142,18 @@ class Pipeline:
 
     def _send(self, exchange: HttpExchange) -> None:
         held, exchange.held = exchange.held, []
-        self.write(b"".join((exchange.head, self._last_line(exchange), *held)))
+        last_line = END
+        if self.pending[-1] is exchange and self._owner.decide_last():
+            last_line = CLOSE
+        elif exchange.is_http_1_0:
+            last_line = CLOSE if exchange.ends_by_close else KEEP
+        if len(held) == 1 and len(held[0]) >= LARGE_BYTES:
+            self.write(b"".join((*exchange.head, last_line)))
+            self.write(held[0])
+        else:
+            self.write(b"".join((*exchange.head, last_line, *held)))
         if self.peer_is_done and exchange.state == STREAMING:
             self._loop.call_soon(self._end_unread_stream)
-
-    def _last_line(self, exchange: HttpExchange) -> bytes:
-        if self.pending[-1] is exchange and self._owner.decide_last():
-            return CLOSE
-        if exchange.is_http_1_0:
-            return CLOSE if exchange.ends_by_close else KEEP
-        return END
 
     def _advance(self) -> None:
         """The first exchange has left: send what waited for its turn."""

@@ -15,16 +15,20 @@ from collections.abc import Callable
 
 import httptools
 
+from mooring.http.heads import KnownHeads
 from mooring.http.limits import Limits
 from mooring.http.problems import Refusal
 from mooring.http.rules import CHUNKED, METHODS, body_length, check_host, expects_continue, split_target
-from mooring.wire.http import Headers, Request, Response
+from mooring.wire.http import Head, Request, Response
 
 __all__ = ["BODY", "HEAD", "IDLE", "Admission", "Budget", "RequestReader"]
 
-IDLE, HEAD, BODY = range(3)
+IDLE, HEAD, BODY, REPLAY = range(4)
 
 SINGLE_NAMES = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
+# A head with one of these decides more than where its body ends.
+CHANGING = frozenset({b"expect", b"transfer-encoding", b"upgrade"})
+NO_HEAD = Head()
 # A chunk costs its size line and two line ends; beyond that, extensions count as header bytes.
 CHUNK_OVERHEAD_BYTES = 20
 
@@ -59,24 +63,21 @@ class RequestReader:
         "_body_bytes",
         "_budget",
         "_chunks",
-        "_framing",
-        "_head_bytes",
-        "_headers",
+        "_fields",
+        "_head",
         "_keep_alive",
+        "_known",
         "_length",
         "_limits",
-        "_method",
-        "_muted",
         "_on_expect",
         "_on_request",
         "_parser",
-        "_path",
         "_peer",
-        "_query",
         "_target",
         "_tls",
         "_upgrading",
         "_version",
+        "_whole",
         "_wire_bytes",
         "state",
     )
@@ -91,6 +92,7 @@ class RequestReader:
         tls: bool = False,
         admit: Admission | None = None,
         budget: Budget | None = None,
+        known: KnownHeads | None = None,
     ) -> None:
         self.state = IDLE
         self._admit = admit
@@ -101,17 +103,24 @@ class RequestReader:
         self._on_expect = on_expect
         self._peer = peer
         self._tls = tls
-        self._muted = False
         self._upgrading = False
         self._begun = False
         self._target = b""
-        self._headers: Headers = []
-        self._framing: dict[bytes, bytes] = {}
+        self._head = NO_HEAD
+        self._fields = NO_HEAD.fields
+        self._known = KnownHeads() if known is None else known
+        self._whole = b""  # what is being fed, if it may be a whole request
         self._body: list[bytes] = []
         self._parser = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes | memoryview) -> None:
         """Parse `data`. Raises `Refusal`, after which there is nothing more to feed."""
+        if self.state == IDLE and type(data) is bytes:
+            found = self._known.find(data)
+            if found is not None and len(found[1]) <= self._limits.max_body_bytes:
+                self._on_request(Request(*found, self._peer, self._tls), True, False)
+                return
+            self._whole = data
         rest = data
         while True:
             try:
@@ -124,6 +133,7 @@ class RequestReader:
                 raise error.__context__ or error from None
             except httptools.HttpParserError as error:
                 raise _malformed(error, data) from None
+        self._whole = b""
         if self.state != IDLE:
             self._check_unfinished(len(data))
 
@@ -153,26 +163,27 @@ class RequestReader:
             head += b"transfer-encoding: chunked\r\n\r\n"
         else:
             head += b"content-length: %d\r\n\r\n" % self._length
-        self._muted = True
+        self.state = REPLAY
         self._parser.feed_data(head)
-        self._muted = False
+        if self.state == REPLAY:  # otherwise it had no body and is complete
+            self.state = BODY
 
     # Called by httptools.
 
     def on_message_begin(self) -> None:
         """A first byte."""
-        if self._muted:
+        if self.state == REPLAY:
             return
         self.state = HEAD
         self._begun = True
         self._target = b""
-        self._headers = []
-        self._framing = {}
-        self._head_bytes = self._wire_bytes = self._body_bytes = self._length = self._chunks = 0
+        self._head = head = Head()
+        self._fields = head.fields
+        self._wire_bytes = self._body_bytes = self._length = self._chunks = 0
 
     def on_url(self, piece: bytes) -> None:
         """A piece of the target, possibly empty."""
-        if self._muted:
+        if self.state != HEAD:
             return
         self._target += piece
         if len(self._target) > self._limits.max_target_bytes:
@@ -180,37 +191,33 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A whole field, of the head or of a chunked body's trailer."""
-        if self.state != HEAD or self._muted:
+        if self.state != HEAD:
             return
         name = name.lower()
-        value = value.rstrip(b" \t")
-        if name in SINGLE_NAMES:
-            if name in self._framing:
+        if name in self._fields:
+            if name in SINGLE_NAMES:
                 raise Refusal(400, "bad_header", f"two {name.decode()} headers in one request")
-            self._framing[name] = value
-        self._head_bytes += len(name) + len(value) + 4
-        self._headers.append((name, value))
+            self._head.repeated.append((name, value.rstrip(b" \t")))
+        else:
+            self._fields[name] = value.rstrip(b" \t")
 
     def on_headers_complete(self) -> None:
         """The head is complete: everything that can be refused before the body is, here."""
-        if self._muted:
+        if self.state != HEAD:
             return
-        parser, limits, framing = self._parser, self._limits, self._framing
+        parser, limits, head, fields = self._parser, self._limits, self._head, self._fields
         self._version = version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise Refusal(505, "unknown_version", "only HTTP/1.1 and HTTP/1.0 are spoken here")
-        if len(self._headers) > limits.max_headers:
-            raise Refusal(431, "too_many_headers", f"more than {limits.max_headers} header fields")
-        if self._head_bytes > limits.max_header_bytes:
-            raise _too_many_header_bytes()
+        _check_size(head, limits)
         method = METHODS.get(parser.get_method())
         if method is None:
             raise Refusal(501, "unknown_method", "this method is not served here")
-        self._method = method
-        host = framing.get(b"host")
+        head.method = method
+        host = fields.get(b"host")
         check_host(host, version)
-        self._path, self._query = split_target(method, self._target, host)
-        self._length = length = body_length(framing, version)
+        head.path, head.query = split_target(method, self._target, host)
+        self._length = length = body_length(fields, version)
         if length > limits.max_body_bytes:
             raise _body_too_large(limits)
         if self._admit is not None and (length > FREE_BODY_BYTES or length == CHUNKED):
@@ -218,24 +225,18 @@ class RequestReader:
         self._keep_alive = parser.should_keep_alive()
         self._upgrading = parser.should_upgrade()
         self.state = BODY
-        if b"expect" in framing and expects_continue(framing, version) and length:
+        if b"expect" in fields and expects_continue(fields, version) and length:
             self._on_expect()
 
     def _check_admission(self, admit: Admission) -> None:
-        answer = admit(self._request(b""))
+        answer = admit(Request(self._head, b"", self._peer, self._tls))
         if answer is not None:
             raise Refusal(answer.status, "refused", "refused by its head", answer=answer)
 
-    def _request(self, body: bytes) -> Request:
-        return Request(
-            self._method,
-            self._path,
-            query=self._query,
-            headers=self._headers,
-            body=body,
-            peer=self._peer,
-            tls=self._tls,
-        )
+    @property
+    def body_left(self) -> int:
+        """How much of the body is still to come, if its length was told."""
+        return self._length - self._body_bytes if self.state == BODY and self._length != CHUNKED else 0
 
     def give_up(self) -> None:
         """The request will not be finished: what was held for it is free."""
@@ -263,14 +264,28 @@ class RequestReader:
         """The request is complete."""
         if self._upgrading:
             return
-        body = b""
-        if self._body:
-            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        head, pieces, body = self._head, self._body, b""
+        if pieces:
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             self._body = []
-        self._budget.taken_bytes -= self._body_bytes
-        request = self._request(body)
+            self._budget.taken_bytes -= self._body_bytes
         self.state = IDLE
-        self._on_request(request, self._keep_alive, self._version == "1.0")
+        is_http_1_0 = self._version == "1.0"
+        if self._whole and self._keep_alive and not is_http_1_0 and head.fields.keys().isdisjoint(CHANGING):
+            self._known.remember(self._whole, head, body)
+        self._on_request(Request(head, body, self._peer, self._tls), self._keep_alive, is_http_1_0)
+
+
+def _check_size(head: Head, limits: Limits) -> None:
+    fields, repeated = head.fields, head.repeated
+    count = len(fields) + len(repeated)
+    if count > limits.max_headers:
+        raise Refusal(431, "too_many_headers", f"more than {limits.max_headers} header fields")
+    size = sum(map(len, fields)) + sum(map(len, fields.values())) + 4 * count
+    if repeated:
+        size += sum(len(name) + len(value) for name, value in repeated)
+    if size > limits.max_header_bytes:
+        raise _too_many_header_bytes()
 
 
 def _malformed(error: httptools.HttpParserError, data: bytes | memoryview) -> Refusal:

@@ -28,8 +28,8 @@ __all__ = ["METHODS", "body_length", "check_host", "expects_continue", "split_ta
 METHODS = {name.encode(): name for name in ("GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH")}
 """Methods an app can see; by the parser's bytes, so that each request shares one string."""
 
-Framing = dict[bytes, bytes]
-"""The fields that decide how a request is read, by lower-case name; each at most once."""
+Fields = dict[bytes, bytes]
+"""The fields of a head by lower-case name. Those that decide how it is read are there at most once."""
 
 CHUNKED = -1
 AUTHORITY = re.compile(rb"(?:\[[0-9A-Za-z:.%~_-]+\]|[0-9A-Za-z._~!$&'()*+;=%-]*)(?::[0-9]{0,5})?")
@@ -38,18 +38,18 @@ PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 DEFAULT_PORTS = {b"http": b"80", b"https": b"443"}
 
 
-def body_length(framing: Framing, version: str) -> int:
+def body_length(fields: Fields, version: str) -> int:
     """How many bytes of body follow, or `CHUNKED`."""
-    coding = framing.get(b"transfer-encoding")
+    coding = fields.get(b"transfer-encoding")
     if coding is not None:
         if version != "1.1":
             raise Refusal(400, "bad_framing", "Transfer-Encoding needs HTTP/1.1")
-        if b"content-length" in framing:
+        if b"content-length" in fields:
             raise Refusal(400, "bad_framing", "Content-Length and Transfer-Encoding in one request")
         if coding.lower() != b"chunked":
             raise Refusal(501, "unknown_coding", "the only Transfer-Encoding understood here is chunked")
         return CHUNKED
-    length = framing.get(b"content-length")
+    length = fields.get(b"content-length")
     if length is None:
         return 0
     if not length.isdigit():
@@ -67,9 +67,9 @@ def check_host(host: bytes | None, version: str) -> None:
         raise Refusal(400, "bad_host", "the Host header is not a host with an optional port")
 
 
-def expects_continue(framing: Framing, version: str) -> bool:
+def expects_continue(fields: Fields, version: str) -> bool:
     """Does the peer wait for `100 Continue` before it sends its body?"""
-    expectation = framing.get(b"expect")
+    expectation = fields.get(b"expect")
     if expectation is None or version != "1.1":
         return False
     if expectation.lower() != b"100-continue":

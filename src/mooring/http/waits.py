@@ -30,7 +30,17 @@ class Overdue(Enum):
 class Waits:
     """The waits of one connection. `close_at` is the moment from which it is no longer kept idle."""
 
-    __slots__ = ("_heard", "_idle", "_limits", "_linger", "_request", "_stalled", "_taken", "close_at")
+    __slots__ = (
+        "_heard",
+        "_idle",
+        "_limits",
+        "_linger",
+        "_request",
+        "_stalled",
+        "_taken",
+        "_turns",
+        "close_at",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -41,10 +51,13 @@ class Waits:
         self._linger: float | None = None
         self._stalled: float | None = None
         self._taken = 0
+        self._turns = 0
 
-    def request_done(self) -> None:
-        """A request has been read to its end, or an answer written: what follows is another wait."""
-        self._request = self._idle = None
+    def look_at_turns(self, turns: int) -> None:
+        """So many requests were read and answers given: when that has changed, another wait begins."""
+        if turns != self._turns:
+            self._turns = turns
+            self._request = self._idle = None
 
     def look_at_output(self, now: float, *, written: int, buffered: int) -> Overdue:
         """`written` bytes in all, of which `buffered` are still ours because the peer does not read."""

@@ -38,8 +38,8 @@ class ReplyPort(Protocol):
         """The answer to one call."""
         ...
 
-    def tick(self, now: float, stream_after_s: float) -> None:
-        """Time has passed."""
+    def stream_if_silent(self, now: float) -> None:
+        """The call takes long: show that somebody is there."""
         ...
 
 
@@ -89,7 +89,6 @@ class Reply:
         "_batch",
         "_exchange",
         "_expected",
-        "_now",
         "_streamable",
         "_streams",
         "headers",
@@ -100,15 +99,13 @@ class Reply:
         self,
         exchange: Exchange,
         streams: Streams,
-        *,
-        now: float,
         streamable: bool,
         ids: tuple[Id, ...],
+        *,
         batch: bool = False,
     ) -> None:
         self._exchange = exchange
         self._streams = streams
-        self._now = now
         self._streamable = streamable
         self._expected = ids
         self._batch = batch
@@ -144,9 +141,9 @@ class Reply:
             headers = JSON_HEADERS + self.headers if self.headers else JSON_HEADERS
             self._exchange.respond(Response(200, body, headers))
 
-    def tick(self, now: float, stream_after_s: float) -> None:
-        """After a silence begin to stream, so that nothing on the way takes the connection for dead."""
-        if self.stream is None and now - self._now >= stream_after_s and self.can_deliver:
+    def stream_if_silent(self, now: float) -> None:
+        """Begin to stream, so that nothing on the way takes the connection for dead."""
+        if self.stream is None and self.can_deliver:
             self._begin_stream(now)
 
     def _begin_stream(self, now: float) -> EventStream:
@@ -183,5 +180,5 @@ class StreamReply:
 
     answer = deliver
 
-    def tick(self, now: float, stream_after_s: float) -> None:
+    def stream_if_silent(self, now: float) -> None:
         """Nothing to do: the stream has its own keep-alive."""

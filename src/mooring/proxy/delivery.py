@@ -12,7 +12,6 @@ So every message has one place, and no message two.
 """
 
 import logging
-from collections import deque
 from collections.abc import Iterable
 
 from mooring.proxy.calls import Call, ReplyPort
@@ -39,24 +38,20 @@ Place = ReplyPort | EventStream | None
 class Delivery:
     """The client's side of one session: its streams and its backlog."""
 
-    __slots__ = ("_backlog", "_backlog_bytes", "_policy", "streams")
+    __slots__ = ("_backlog_bytes", "_policy", "backlog", "streams")
 
     def __init__(self, streams: Streams, policy: SessionPolicy) -> None:
         self.streams = streams
         self._policy = policy
-        self._backlog: deque[tuple[Envelope, bytes]] = deque()
+        self.backlog: list[tuple[Envelope, bytes]] = []
+        """What waits for a stream."""
         self._backlog_bytes = 0
 
     def has_room(self, line: bytes) -> bool:
         """Does the backlog have room for it?"""
         policy = self._policy
         fits = self._backlog_bytes + len(line) <= policy.retained_bytes
-        return fits and len(self._backlog) < policy.backlog_messages
-
-    @property
-    def has_backlog(self) -> bool:
-        """Something waits for a stream."""
-        return bool(self._backlog)
+        return fits and len(self.backlog) < policy.backlog_messages
 
     def place(self, message: Envelope, calls: Iterable[Call]) -> Place:
         """Rules 2 and 3; None is the backlog."""
@@ -80,24 +75,24 @@ class Delivery:
             self.streams.deliver(place, line, now)
         elif place is not None:
             place.deliver(line, now)
-        elif message.method not in NEWS or all(line != kept for _, kept in self._backlog):
-            while self._backlog and not self.has_room(line):
+        elif message.method not in NEWS or all(line != kept for _, kept in self.backlog):
+            while self.backlog and not self.has_room(line):
                 self._drop_oldest()
-            self._keep([*self._backlog, (message, line)])
+            self._keep([*self.backlog, (message, line)])
 
     def _drop_oldest(self) -> None:
         """A note rather than a question; and if there are only questions, the server is not ours to save."""
-        for item in self._backlog:
+        for item in self.backlog:
             if item[0].is_notification:
                 break
         else:
-            item = self._backlog[0]
+            item = self.backlog[0]
         log.debug("nobody listens: %s dropped", item[0].method)
-        self._keep(kept for kept in self._backlog if kept is not item)
+        self._keep(kept for kept in self.backlog if kept is not item)
 
     def _keep(self, items: Iterable[tuple[Envelope, bytes]]) -> None:
-        self._backlog = deque(items)
-        self._backlog_bytes = sum(len(line) for _, line in self._backlog)
+        self.backlog = list(items)
+        self._backlog_bytes = sum(len(line) for _, line in self.backlog)
 
     def announce(self, note: Envelope, line: bytes, now: float) -> None:
         """News of our own: they concern no call."""
@@ -107,23 +102,23 @@ class Delivery:
         """What the server asks cannot wait for a GET stream that may never be opened."""
         if not reply.can_deliver:
             return
-        questions = [line for message, line in self._backlog if message.is_request]
-        self._keep([item for item in self._backlog if not item[0].is_request])
+        questions = [line for message, line in self.backlog if message.is_request]
+        self._keep([item for item in self.backlog if not item[0].is_request])
         for line in questions:
             reply.deliver(line, now)
 
     def withdraw(self, id: Id) -> bool:
         """Take a question back; true if the client never saw it."""
-        before = len(self._backlog)
-        self._keep([item for item in self._backlog if not (item[0].is_request and item[0].id == id)])
-        return len(self._backlog) < before
+        before = len(self.backlog)
+        self._keep([item for item in self.backlog if not (item[0].is_request and item[0].id == id)])
+        return len(self.backlog) < before
 
     def listen(self, stream: EventStream, now: float) -> None:
         """A GET stream has been opened: it takes what waited for one."""
         for surplus in self.streams.attached[: -self._policy.max_streams]:
             surplus.hang_up(self._policy.retry_ms)
         self.streams.adopt(stream, now)
-        backlog = list(self._backlog)
+        backlog = list(self.backlog)
         self._keep([])
         for _, line in backlog:
             self.streams.deliver(stream, line, now)

@@ -46,6 +46,10 @@ class LinkState(StrEnum):
     CLOSED = "closed"
 
 
+# An enum's members are looked up by name each time; these are on the path of every call.
+ASLEEP, CONNECTING, LIVE, CLOSED = LinkState
+
+
 class LinkOwner(Protocol):
     """Who talks through a link."""
 
@@ -115,7 +119,7 @@ class Link:
         clock: Callable[[], float],
         id_prefix: str,
     ) -> None:
-        self.state = LinkState.ASLEEP
+        self.state = ASLEEP
         self.reset_by = ""
         # Straight to the owner: this is the path of every answer.
         self.on_line = owner.on_line
@@ -139,7 +143,7 @@ class Link:
     @property
     def is_live(self) -> bool:
         """Messages flow."""
-        return self.state is LinkState.LIVE
+        return self.state is LIVE
 
     # Sending
 
@@ -153,11 +157,11 @@ class Link:
     ) -> None:
         """A line of the client, now or when it can be sent; `bound`: to the present instance only."""
         channel = self._channel
-        if self.state is LinkState.LIVE and not self._waiting and channel is not None and channel.writable:
+        if self.state is LIVE and not self._waiting.items and channel is not None and channel.writable:
             self._write(channel, line, call, accepted)
             return
         item = WaitingLine(line, call, accepted, self._clock(), bound)
-        if self.state is LinkState.CLOSED:
+        if self.state is CLOSED:
             self._owner.on_dismissed(item, "session_ended", "the session has ended")
         elif self._waiting.fits(line):
             self._waiting.append(item)
@@ -199,7 +203,7 @@ class Link:
 
     def on_writable(self) -> None:
         """The instance reads again, or is ready: send what waits."""
-        while self._waiting and self.state is LinkState.LIVE:
+        while self._waiting.items and self.state is LIVE:
             channel = self._channel
             if channel is None or not channel.writable:
                 return
@@ -209,8 +213,8 @@ class Link:
                 self._write(channel, item.line, item.call, item.accepted)
 
     def resolve(self, response: Envelope) -> bool:
-        """Was this the answer to a request of our own?"""
-        return bool(self._requests) and self._requests.resolve(response)
+        """Was this the answer to a request of our own? We ask only while we connect."""
+        return self.state is CONNECTING and self._requests.resolve(response)
 
     def hold_back(self, held: bool) -> None:
         """Leave the instance's output in its pipe, or read on."""
@@ -231,8 +235,8 @@ class Link:
 
     def wake(self) -> None:
         """Somebody needs an instance."""
-        if self.state is LinkState.ASLEEP:
-            self.state = LinkState.CONNECTING
+        if self.state is ASLEEP:
+            self.state = CONNECTING
             self._task = asyncio.create_task(self._connect(), name=f"{self._id_prefix} connecting")
 
     async def wait_closed(self) -> None:
@@ -267,7 +271,7 @@ class Link:
         if self._channel is not channel:
             return False  # it ended right after its last answer
         self._task = None
-        self.state = LinkState.LIVE
+        self.state = LIVE
         self._owner.on_up(channel)
         self.on_writable()
         return True
@@ -275,7 +279,7 @@ class Link:
     def _give_up(self, error: MooringError) -> None:
         """No instance can be had now: whoever waits for one is told, at once."""
         self._task = None
-        self.state = LinkState.ASLEEP
+        self.state = ASLEEP
         self._drop(error.message)
         self.dismiss(error.code, error.message)
         self._owner.on_unreachable(error)
@@ -283,32 +287,32 @@ class Link:
     def on_gone(self, exit: ExitLike) -> None:
         """The instance has ended by itself: an event, not an ending."""
         channel, self._channel = self._channel, None
-        if self.state is LinkState.CLOSED or channel is None:
+        if self.state is CLOSED or channel is None:
             return
         self.reset_by = str(exit)
         self._requests.lose(f"ended while it was being initialized ({exit})")
-        if self.state is LinkState.LIVE:
-            self.state = LinkState.ASLEEP
+        if self.state is LIVE:
+            self.state = ASLEEP
         for item in self._waiting.take_bound():
             self._owner.on_dismissed(item, "server_exited", "the server it was for has ended")
         self._owner.on_lost(exit, channel.consumed)
-        if self._waiting or self._owner.wants_instance(exit):
+        if self._waiting.items or self._owner.wants_instance(exit):
             self.wake()
 
     def sleep(self, reason: str, *, reset_by: str) -> None:
         """Let the instance go."""
-        if self.state is LinkState.LIVE:
-            self.state = LinkState.ASLEEP
+        if self.state is LIVE:
+            self.state = ASLEEP
             self.reset_by = reset_by
             self._drop(reason)
-            if self._waiting:
+            if self._waiting.items:
                 self.wake()  # it did not read; whoever waits for that gets another one
 
     def close(self, reason: str) -> None:
         """For good. Idempotent."""
-        if self.state is LinkState.CLOSED:
+        if self.state is CLOSED:
             return
-        self.state = LinkState.CLOSED
+        self.state = CLOSED
         self._drop(reason)
         if self._task is not None:
             self._task.cancel()
@@ -323,6 +327,8 @@ class Link:
 
     def tick(self, now: float) -> None:
         """Nobody's notification waits for ever."""
+        if not self._waiting.items:
+            return
         for item in self._waiting.take_overdue(now - self._policy.recovery_wait_s):
             self._owner.on_dismissed(item, "server_unavailable", "the server was not ready in time")
 

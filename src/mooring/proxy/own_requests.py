@@ -21,9 +21,6 @@ class OwnRequests:
         self._open: dict[Id, asyncio.Future[Envelope]] = {}
         self._lost = ""
 
-    def __bool__(self) -> bool:
-        return bool(self._open)
-
     async def ask(self, channel: Channel, line: bytes, id: Id) -> Envelope:
         """Send a request and wait for its answer, as long as the caller likes. Raises ServerFailed."""
         if self._lost:

@@ -7,13 +7,11 @@ from mooring.proxy.calls import JSON_HEADERS
 from mooring.wire import jsonrpc
 from mooring.wire.http import Headers, Response
 from mooring.wire.jsonrpc import INVALID_REQUEST, Id
-from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
+from mooring.wire.revisions import HANDSHAKE_REVISIONS
 
 __all__ = [
     "bad_request",
-    "is_modern",
     "not_acceptable",
-    "requested_version",
     "session_missing",
     "session_unknown",
     "unavailable",
@@ -74,18 +72,3 @@ def unsupported_media() -> Response:
     """The body is not declared to be JSON."""
     text = "Content-Type must be application/json"
     return Response(415, jsonrpc.error_response(None, INVALID_REQUEST, text), JSON_HEADERS)
-
-
-MODERN_METHOD = "server/discover"
-
-
-def is_modern(version: bytes | None, method: str | None) -> bool:
-    """A request of the era without handshakes, by its header or by the method that only it has."""
-    if version is not None and version.decode("latin-1") not in HANDSHAKE_REVISIONS:
-        return True
-    return method == MODERN_METHOD
-
-
-def requested_version(version: bytes | None) -> str:
-    """What such a request asks for."""
-    return version.decode("latin-1") if version is not None else MODERN

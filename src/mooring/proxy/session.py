@@ -144,7 +144,7 @@ class Session:
             call.token = token
             self._tokens[token] = call
         self._link.send(line, call)
-        if self._delivery.has_backlog and self.calls.get(id) is call:
+        if self._delivery.backlog and self.calls.get(id) is call:
             self._delivery.put_questions(reply, now)
 
     def _refusal(self, id: Id, method: str | None) -> bytes | None:
@@ -221,7 +221,12 @@ class Session:
             else:
                 self._on_junk(line, error)
             return
-        self._on_message(message, jsonrpc.one_line(line))
+        if b"\r" in line:
+            line = jsonrpc.one_line(line)
+        if message.method is None:
+            self._on_answer(message, line)
+        else:
+            self._on_message(message, line)
 
     def _on_batch(self, line: bytes) -> None:
         try:
@@ -443,10 +448,13 @@ class Session:
 
     def tick(self, now: float) -> None:
         """Whatever is due by now: time-outs, keep-alives, idleness."""
-        for call in list(self.calls.values()):
-            self._tick_call(call, now)
+        # Most sessions have nothing going on most of the time, and there may be thousands.
+        if self.calls:
+            for call in list(self.calls.values()):
+                self._tick_call(call, now)
         self._link.tick(now)
-        self.streams.tick(now)
+        if self.streams:
+            self.streams.tick(now)
         idle_s = self._policy.idle_timeout_s
         if self.in_use:
             self.last_used = now
@@ -458,7 +466,8 @@ class Session:
     def _tick_call(self, call: Call, now: float) -> None:
         failure = overdue(call, now, self._policy, served=self._link.is_live)
         if failure is None:
-            call.reply.tick(now, self._policy.stream_after_s)
+            if now - call.since >= self._policy.stream_after_s:
+                call.reply.stream_if_silent(now)
             return
         self._tell_cancelled(call, failure.reason)
         self._fail(call, failure)

@@ -5,8 +5,7 @@ before body, version and session have been found good.
 """
 
 import logging
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
@@ -16,10 +15,10 @@ from mooring.proxy.session import Session
 from mooring.proxy.streams import EventStream
 from mooring.wire import jsonrpc
 from mooring.wire.events import parse_event_id
-from mooring.wire.http import Exchange, Request, Response
+from mooring.wire.http import Exchange, Head, Response
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
 from mooring.wire.params import client_name
-from mooring.wire.revisions import rules_for
+from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN, rules_for
 
 __all__ = ["StreamableHTTP"]
 
@@ -27,6 +26,7 @@ log = logging.getLogger("mooring.session")
 
 TRANSPORT = "streamable-http"
 ACCEPTED = Response(202)
+MODERN_METHOD = "server/discover"
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 """Taking a batch apart costs an object for each item: a hundred bytes for two."""
 
@@ -42,44 +42,38 @@ class StreamableHTTP:
     def post(self, exchange: Exchange) -> None:
         """A message, or (2025-03-26) a batch of them."""
         request = exchange.request
-        if not _is_json(request):
-            exchange.respond(refusals.unsupported_media())
-            return
-        accepts = _accepts(request)
-        if not accepts.json and not accepts.events:
-            exchange.respond(refusals.not_acceptable("application/json and text/event-stream"))
+        terms = request.head.notes.get(Terms) or _read_terms(request.head)
+        if terms.refusal is not None:
+            exchange.respond(terms.refusal)
             return
         body = request.body
-        version = request.header(b"mcp-protocol-version")
         try:
-            if body.lstrip()[:1] == b"[":
-                self._post_batch(exchange, version)
+            if body[:1] != b"{" and body.lstrip()[:1] == b"[":
+                self._post_batch(exchange, terms)
                 return
             message = jsonrpc.parse(body)
         except RemoteProtocolError as error:
             exchange.respond(refusals.bad_request(error))
             return
         id = message.request_id if message.is_request else None
-        if refusals.is_modern(version, message.method):
-            exchange.respond(refusals.unsupported_version(refusals.requested_version(version), id))
+        if terms.is_modern or message.method == MODERN_METHOD:
+            exchange.respond(refusals.unsupported_version(terms.version or MODERN, id))
             return
         line = jsonrpc.one_line(body)
-        if message.method == "initialize" and request.header(b"mcp-session-id") is None:
-            self._initialize(exchange, message, line)
+        if message.method == "initialize" and terms.session is None:
+            self._initialize(exchange, terms, message, line)
             return
-        session = self._session(exchange, id)
-        if session is not None:
-            self._take(session, message, line, exchange)
-
-    def _take(self, session: Session, message: Envelope, line: bytes, exchange: Exchange) -> None:
-        if message.is_request:
-            session.request(message, line, self._reply(session, exchange, (message.request_id,)))
+        session = self._session(exchange, terms, id)
+        if session is None:
+            return
+        if id is not None:
+            session.request(message, line, Reply(exchange, session.streams, terms.events, (id,)))
         elif message.is_response:
             session.respond(message, line, lambda: exchange.respond(ACCEPTED))
         else:
             session.notify(message, line, lambda: exchange.respond(ACCEPTED))
 
-    def _initialize(self, exchange: Exchange, message: Envelope, line: bytes) -> None:
+    def _initialize(self, exchange: Exchange, terms: "Terms", message: Envelope, line: bytes) -> None:
         if not message.is_request:
             error = RemoteProtocolError("initialize must be a request", code="invalid_request")
             exchange.respond(refusals.bad_request(error))
@@ -89,12 +83,12 @@ class StreamableHTTP:
         except Unavailable as error:
             exchange.respond(refusals.unavailable(error, message.request_id))
             return
-        reply = self._reply(session, exchange, (message.request_id,))
+        reply = Reply(exchange, session.streams, terms.events, (message.request_id,))
         reply.headers = [(b"mcp-session-id", session.id.encode())]
         session.request(message, line, reply)
 
-    def _post_batch(self, exchange: Exchange, version: bytes | None) -> None:
-        session = self._session_in_era(exchange, version)
+    def _post_batch(self, exchange: Exchange, terms: "Terms") -> None:
+        session = self._session_in_era(exchange, terms)
         if session is None:
             return
         if not rules_for(session.revision).batches:
@@ -109,7 +103,7 @@ class StreamableHTTP:
             raise RemoteProtocolError(
                 "a batch must not repeat an id, nor contain initialize", code="invalid_request"
             )
-        reply = self._reply(session, exchange, ids, batch=True)
+        reply = Reply(exchange, session.streams, terms.events, ids, batch=True)
         for message, item in messages:
             line = jsonrpc.one_line(item)
             if message.is_request:
@@ -121,27 +115,19 @@ class StreamableHTTP:
         if not ids:
             exchange.respond(ACCEPTED)
 
-    def _reply(
-        self, session: Session, exchange: Exchange, ids: tuple[Id, ...], *, batch: bool = False
-    ) -> Reply:
-        streamable = _accepts(exchange.request).events
-        now = self._proxy.clock()
-        return Reply(exchange, session.streams, now=now, streamable=streamable, ids=ids, batch=batch)
-
-    def _session_in_era(self, exchange: Exchange, version: bytes | None) -> Session | None:
+    def _session_in_era(self, exchange: Exchange, terms: "Terms") -> Session | None:
         """The same for a request whose revision has not been looked at."""
-        if refusals.is_modern(version, None):
-            exchange.respond(refusals.unsupported_version(refusals.requested_version(version), None))
+        if terms.is_modern:
+            exchange.respond(refusals.unsupported_version(terms.version or MODERN, None))
             return None
-        return self._session(exchange, None)
+        return self._session(exchange, terms, None)
 
-    def _session(self, exchange: Exchange, id: Id | None) -> Session | None:
+    def _session(self, exchange: Exchange, terms: "Terms", id: Id | None) -> Session | None:
         """The session that the request names; otherwise the request has been answered."""
-        name = exchange.request.header(b"mcp-session-id")
-        if name is None:
+        if terms.session is None:
             exchange.respond(refusals.session_missing(id))
             return None
-        session = self._proxy.find(name.decode("latin-1"), exchange.request.principal, TRANSPORT)
+        session = self._proxy.find(terms.session, exchange.request.principal, TRANSPORT)
         if session is None:
             exchange.respond(refusals.session_unknown(id))
         return session
@@ -150,15 +136,14 @@ class StreamableHTTP:
 
     def get(self, exchange: Exchange) -> None:
         """A stream for what belongs to no call; or, with Last-Event-ID, the rest of one that was cut."""
-        request = exchange.request
-        version = request.header(b"mcp-protocol-version")
-        if not _accepts(request).events:
+        terms = _read_terms(exchange.request.head)
+        if not terms.events:
             exchange.respond(refusals.not_acceptable("text/event-stream"))
             return
-        session = self._session_in_era(exchange, version)
+        session = self._session_in_era(exchange, terms)
         if session is None:
             return
-        last_event_id = request.header(b"last-event-id")
+        last_event_id = exchange.request.header(b"last-event-id")
         if last_event_id:
             self._resume(session, exchange, last_event_id.decode("latin-1"))
         else:
@@ -202,7 +187,7 @@ class StreamableHTTP:
 
     def delete(self, exchange: Exchange) -> None:
         """The client ends its session."""
-        session = self._session(exchange, None)
+        session = self._session(exchange, _read_terms(exchange.request.head), None)
         if session is not None:
             session.close("the client ended it")
             exchange.respond(Response(204))
@@ -212,37 +197,52 @@ def _nothing() -> None:
     pass
 
 
-def _is_json(request: Request) -> bool:
-    value = request.header(b"content-type")
-    if value is None:
-        return False
-    if value == b"application/json":
-        return True
-    return value.split(b";", 1)[0].strip().lower() == b"application/json"
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the head of a request says about its message and the answer."""
 
-
-class Accepts(NamedTuple):
-    """Which of the two kinds of answer a client takes."""
-
-    json: bool
+    refusal: Response | None
+    """Why a POST with this head cannot be taken."""
     events: bool
+    """May the answer be a stream?"""
+    version: str | None
+    is_modern: bool
+    """Of a revision without handshakes and sessions."""
+    session: str | None
 
 
-def _accepts(request: Request) -> Accepts:
-    """What the Accept headers allow. No header at all means anything."""
-    value = b",".join(request.header_all(b"accept"))
-    return _read_accept(value) if value else Accepts(json=True, events=True)
+def _read_terms(head: Head) -> Terms:
+    """Read them, and note them on the head."""
+    json, events = _accepted(b",".join(head.get_all(b"accept")))
+    refusal = None
+    if not _is_json(head.fields.get(b"content-type", b"")):
+        refusal = refusals.unsupported_media()
+    elif not json and not events:
+        refusal = refusals.not_acceptable("application/json and text/event-stream")
+    version, session = head.fields.get(b"mcp-protocol-version"), head.fields.get(b"mcp-session-id")
+    terms = head.notes[Terms] = Terms(
+        refusal=refusal,
+        events=events,
+        version=None if version is None else version.decode("latin-1"),
+        is_modern=version is not None and version.decode("latin-1") not in HANDSHAKE_REVISIONS,
+        session=None if session is None else session.decode("latin-1"),
+    )
+    return terms
 
 
-@lru_cache(maxsize=256)
-def _read_accept(value: bytes) -> Accepts:
+def _is_json(content_type: bytes) -> bool:
+    return content_type.split(b";", 1)[0].strip().lower() == b"application/json"
+
+
+def _accepted(accept: bytes) -> tuple[bool, bool]:
+    """Does a client take JSON, and does it take events? No header at all means anything."""
     kinds: set[bytes] = set()
-    for item in value.lower().split(b","):
+    for item in accept.lower().split(b","):
         kind, *parameters = (word.strip() for word in item.split(b";"))
         if not any(word.startswith(b"q=") and not word.strip(b"q=.0") for word in parameters):
             kinds.add(kind)
-    anything = b"*/*" in kinds
-    return Accepts(
-        json=anything or not kinds.isdisjoint((b"application/json", b"application/*")),
-        events=anything or not kinds.isdisjoint((b"text/event-stream", b"text/*")),
+    anything = not accept or b"*/*" in kinds
+    return (
+        anything or not kinds.isdisjoint((b"application/json", b"application/*")),
+        anything or not kinds.isdisjoint((b"text/event-stream", b"text/*")),
     )

@@ -251,7 +251,7 @@ class Streams:
     @property
     def in_use(self) -> bool:
         """A client reads one of the streams."""
-        return any(stream.attached for stream in self)
+        return len(self) > 0 and any(stream.attached for stream in self)
 
     @property
     def unsent_bytes(self) -> int:

@@ -27,33 +27,30 @@ class WaitingLine(NamedTuple):
 class Waiting:
     """The queue of one session."""
 
-    __slots__ = ("_bytes", "_items", "_limit")
+    __slots__ = ("_bytes", "_limit", "items")
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._items: deque[WaitingLine] = deque()
+        self.items: deque[WaitingLine] = deque()
         self._bytes = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._items)
 
     def fits(self, line: bytes) -> bool:
         """One line always fits, whatever its size; more only within the bound."""
-        return not self._items or self._bytes + len(line) <= self._limit
+        return not self.items or self._bytes + len(line) <= self._limit
 
     def append(self, item: WaitingLine) -> None:
         """Queue a line."""
-        self._items.append(item)
+        self.items.append(item)
         self._bytes += len(item.line)
 
     def put_back(self, item: WaitingLine) -> None:
         """Queue a line before all others: it was sent to an instance that is gone."""
-        self._items.appendleft(item)
+        self.items.appendleft(item)
         self._bytes += len(item.line)
 
     def pop(self) -> WaitingLine:
         """The next line."""
-        item = self._items.popleft()
+        item = self.items.popleft()
         self._bytes -= len(item.line)
         return item
 
@@ -74,8 +71,8 @@ class Waiting:
         return self._take(lambda item: True)
 
     def _take(self, wanted: Callable[[WaitingLine], bool]) -> list[WaitingLine]:
-        taken = [item for item in self._items if wanted(item)]
+        taken = [item for item in self.items if wanted(item)]
         if taken:
-            self._items = deque(item for item in self._items if not wanted(item))
+            self.items = deque(item for item in self.items if not wanted(item))
             self._bytes -= sum(len(item.line) for item in taken)
         return taken

@@ -18,7 +18,6 @@ import os
 import select
 import sys
 import termios
-from collections import deque
 from collections.abc import Callable
 
 from mooring.runtimes.pipes import Descriptor
@@ -27,9 +26,9 @@ __all__ = ["InputPipe"]
 
 HIGH_WATER_BYTES = 256 * 1024
 """So much may wait for a child to read it before it counts as not writable."""
-_MOST_PARTS = 512
-"""Of one write: half of Linux's IOV_MAX."""
-_LINE_END = memoryview(b"\n")
+_LARGE_BYTES = 64 * 1024
+"""Lines from this size on are written from where they are; smaller ones are joined to one write."""
+_NOTHING = memoryview(b"")
 
 
 class InputPipe:
@@ -40,14 +39,16 @@ class InputPipe:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._descriptor: Descriptor | None = None
-        self._queue: deque[memoryview] = deque()
+        self._queue: list[bytes] = []
+        self._rest = _NOTHING
         self._position = 0
         self._written = 0
         self._consumed = 0
         self._scheduled = False
         self._waiting = False
-        self._full = False
         self._closing = False
+        self.writable = True
+        """Less than the high-water mark is waiting."""
 
     def connect(self, descriptor: Descriptor) -> None:
         """Take the descriptor; it is ours from now on."""
@@ -62,11 +63,6 @@ class InputPipe:
         return self._descriptor is None
 
     @property
-    def writable(self) -> bool:
-        """Less than the high-water mark is waiting."""
-        return not self._full and not self._closing
-
-    @property
     def consumed(self) -> int:
         """Up to which position the child has read, at most."""
         return self._consumed if self._descriptor is None else self._measure(self._descriptor.fileno())
@@ -77,54 +73,57 @@ class InputPipe:
         self._position += len(line) + 1
         if self._closing or self._descriptor is None:
             return begins
-        self._queue.append(memoryview(line))
-        self._queue.append(_LINE_END)
+        self._queue += (line, b"\n")
         if not self._scheduled and not self._waiting:
             # At the end of the loop's turn: what comes in one turn goes out in one write.
             self._scheduled = True
             self._loop.call_soon(self._flush)
         if self._position - self._written > HIGH_WATER_BYTES:
-            self._full = True
+            self.writable = False
         return begins
 
     def close(self) -> None:
         """Send what is queued, then the end of the input."""
         if not self._closing:
-            self._closing = True
-            if not self._queue:
+            self._close_to_lines()
+            if not self._queue and not self._rest:
                 self._release()
 
     def abort(self) -> None:
         """The end of the input now, whatever is queued."""
-        self._closing = True
+        self._close_to_lines()
         self._release()
+
+    def _close_to_lines(self) -> None:
+        self._closing = True
+        self.writable = False
 
     def _flush(self) -> None:
         self._scheduled = False
         if self._descriptor is None:
             return
-        while self._queue:
-            parts = [self._queue[n] for n in range(min(len(self._queue), _MOST_PARTS))]
+        while self._queue or self._rest:
+            piece = self._rest or self._next_piece()
             try:
-                number = os.writev(self._descriptor.fileno(), parts)
+                number = os.write(self._descriptor.fileno(), piece)
             except BlockingIOError:
+                self._rest = memoryview(piece)
                 self._wait(self._descriptor.fileno())
                 return
             except OSError:  # the child closed it, or is gone
                 self._lose()
                 return
             self._written += number
-            self._drop(number)
+            self._rest = memoryview(piece)[number:] if number < len(piece) else _NOTHING
         self._wrote_all()
 
-    def _drop(self, number: int) -> None:
-        """Take what was written off the queue."""
-        while number:
-            first = self._queue.popleft()
-            if len(first) > number:
-                self._queue.appendleft(first[number:])
-                return
-            number -= len(first)
+    def _next_piece(self) -> bytes:
+        """What is queued, as one; or a large line alone, which need not be copied."""
+        if len(self._queue[0]) >= _LARGE_BYTES:
+            return self._queue.pop(0)
+        piece = b"".join(self._queue)
+        self._queue.clear()
+        return piece
 
     def _wait(self, number: int) -> None:
         if not self._waiting:
@@ -142,13 +141,14 @@ class InputPipe:
             self._relax()
 
     def _relax(self) -> None:
-        if self._full and not self._closing and self._position - self._written <= HIGH_WATER_BYTES:
-            self._full = False
-            self._on_writable()
+        if self.writable or self._closing or self._position - self._written > HIGH_WATER_BYTES:
+            return
+        self.writable = True
+        self._on_writable()
 
     def _lose(self) -> None:
         """Nobody reads it any more."""
-        self._closing = True
+        self._close_to_lines()
         self._release()
 
     def _release(self) -> None:
@@ -157,6 +157,7 @@ class InputPipe:
             return
         self._consumed = self._measure(descriptor.fileno())
         self._queue.clear()
+        self._rest = _NOTHING
         self._loop.remove_reader(descriptor.fileno())
         if self._waiting:
             self._loop.remove_writer(descriptor.fileno())

@@ -6,7 +6,7 @@ child must never wait because nobody reads its complaints.
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.pipes import OutputPipe
@@ -103,10 +103,13 @@ class LineOutput:
     def _deliver(self, line: bytes | LongLine) -> None:
         if self.receiver is None:
             return
-        if isinstance(line, LongLine):
-            call(self.receiver.on_long_line, line)
-        else:
-            call(self.receiver.on_line, line)
+        try:
+            if type(line) is bytes:
+                self.receiver.on_line(line)
+            else:
+                self.receiver.on_long_line(cast("LongLine", line))
+        except Exception:
+            logger.exception("a listener failed")
 
     def _on_pipe_end(self) -> None:
         self.finish()

@@ -51,7 +51,8 @@ class OutputPipe(asyncio.Protocol):
     """The read end of a child's stdout or stderr."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        self._on_data = on_data
+        # Called by the transport, straight to whoever listens: this is the path of every answer.
+        self.data_received = on_data  # type: ignore[method-assign,assignment]
         self._on_end = on_end
         self._descriptor: Descriptor | None = None
         self._transport: asyncio.ReadTransport | None = None
@@ -91,11 +92,7 @@ class OutputPipe(asyncio.Protocol):
         except BlockingIOError:
             return
         if data:
-            self._on_data(data)
-
-    def data_received(self, data: bytes) -> None:
-        """Called by the transport."""
-        self._on_data(data)
+            self.data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the transport: the end of the output, or closed by us."""

@@ -58,6 +58,11 @@ class ProcessInstance:
         self.pid = 0
         self.started_at = 0.0
         self.stdin = InputPipe(self._on_writable, self._on_stdin_lost)
+        self.send = self.stdin.send_line
+        """Queue one line, given without its line end; returns the position where it begins, in bytes.
+
+        Does nothing else once the instance is gone.
+        """
         self.stdout = LineOutput(max_line_bytes, self._on_stdout_end)
         self.stderr = TextOutput(lambda text: on_stderr(self.pid, text), self._on_pipe_closed)
         self._patience = patience
@@ -102,13 +107,6 @@ class ProcessInstance:
     def consumed(self) -> int:
         """Up to which position (see `send`) it has read its input, at most."""
         return self.stdin.consumed
-
-    def send(self, line: bytes) -> int:
-        """Queue one line, given without its line end; returns the position where it begins, in bytes.
-
-        Does nothing else once the instance is gone.
-        """
-        return self.stdin.send_line(line)
 
     def pause_reading(self) -> None:
         """Leave its output in the pipe. Lines that were read already, and its last words, still come."""

@@ -16,36 +16,66 @@ knows the other. Rules of an exchange:
   `write` or `end`.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
-__all__ = ["App", "Exchange", "Headers", "Request", "Response"]
+__all__ = ["App", "Exchange", "Head", "Headers", "Request", "Response"]
 
 Headers = list[tuple[bytes, bytes]]
-"""Header fields in order; names are lower case."""
+"""Header fields; names are lower case."""
 
 
-class Request:
-    """A complete request: the body has been read, within the limits."""
+class Head:
+    """What stands before the body.
 
-    __slots__ = ("body", "headers", "method", "path", "peer", "principal", "query", "tls")
+    Requests may share one: it is never changed once it is read, and its Content-Length may be another's.
+    """
+
+    __slots__ = ("fields", "method", "notes", "path", "query", "repeated")
 
     def __init__(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: str = "",
-        headers: Headers | None = None,
-        body: bytes = b"",
-        peer: str = "",
-        tls: bool = False,
+        self, method: str = "", path: str = "/", query: str = "", headers: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
         self.method = method
         # Decoded and without the query; always begins with a slash.
         self.path = path
         self.query = query
-        self.headers = [] if headers is None else headers
+        # The first field of each (lower case) name, and apart from them the few that come again:
+        # every question about a header is then one look-up.
+        self.fields: dict[bytes, bytes] = {}
+        self.repeated: Headers = []
+        # What somebody has concluded from this head, by whoever has: the next request may have the
+        # same one.
+        self.notes: dict[object, Any] = {}
+        for name, value in headers:
+            self.add(name, value)
+
+    def add(self, name: bytes, value: bytes) -> None:
+        """One more field; its name is lower case."""
+        if name in self.fields:
+            self.repeated.append((name, value))
+        else:
+            self.fields[name] = value
+
+    def get_all(self, name: bytes) -> list[bytes]:
+        """Every field of that (lower case) name, in order."""
+        first = self.fields.get(name)
+        if first is None:
+            return []
+        if not self.repeated:
+            return [first]
+        return [first, *(value for key, value in self.repeated if key == name)]
+
+
+class Request:
+    """A complete request: the body has been read, within the limits."""
+
+    __slots__ = ("body", "head", "method", "path", "peer", "principal", "tls")
+
+    def __init__(self, head: Head, body: bytes = b"", peer: str = "", tls: bool = False) -> None:
+        self.head = head
+        self.method = head.method
+        self.path = head.path
         self.body = body
         # `address:port`, or `unix`.
         self.peer = peer
@@ -53,16 +83,23 @@ class Request:
         # Who asks: `local`, or the name of the token that was presented.
         self.principal = "local"
 
+    @property
+    def query(self) -> str:
+        """What follows the question mark, as it came."""
+        return self.head.query
+
+    @property
+    def headers(self) -> Headers:
+        """All fields; those of one name in the order in which they came."""
+        return [*self.head.fields.items(), *self.head.repeated]
+
     def header(self, name: bytes) -> bytes | None:
         """The first field of that (lower case) name."""
-        for key, value in self.headers:
-            if key == name:
-                return value
-        return None
+        return self.head.fields.get(name)
 
     def header_all(self, name: bytes) -> list[bytes]:
         """Every field of that (lower case) name, in order."""
-        return [value for key, value in self.headers if key == name]
+        return self.head.get_all(name)
 
     def __repr__(self) -> str:
         return f"<Request {self.method} {self.path} {len(self.body)} bytes>"

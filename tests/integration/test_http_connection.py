@@ -94,6 +94,17 @@ async def test_http_1_0() -> None:
 
 
 @on_both_loops
+async def test_the_end_of_a_connection_wins_over_its_keeping() -> None:
+    async with serving(echo) as served:
+        for version in ("1.0", "1.1"):
+            for options in ("keep-alive, close", "close, keep-alive", "Keep-Alive\r\nConnection: Close"):
+                peer = await served.peer()
+                peer.send(get(extra=f"Connection: {options}\r\n").replace(b"1.1", version.encode()))
+                assert (await peer.answer()).headers["connection"] == "close"
+                assert await peer.at_end()
+
+
+@on_both_loops
 async def test_http_1_0_stream_that_is_aborted_is_visibly_incomplete() -> None:
     held = Held()
     async with serving(held) as served:

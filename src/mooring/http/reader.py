@@ -18,7 +18,15 @@ import httptools
 from mooring.http.heads import KnownHeads
 from mooring.http.limits import Limits
 from mooring.http.problems import Refusal
-from mooring.http.rules import CHUNKED, METHODS, body_length, check_host, expects_continue, split_target
+from mooring.http.rules import (
+    CHUNKED,
+    METHODS,
+    body_length,
+    check_host,
+    expects_continue,
+    split_target,
+    wants_close,
+)
 from mooring.wire.http import Head, Request, Response
 
 __all__ = ["BODY", "HEAD", "IDLE", "Admission", "Budget", "RequestReader"]
@@ -223,6 +231,9 @@ class RequestReader:
         if self._admit is not None and (length > FREE_BODY_BYTES or length == CHUNKED):
             self._check_admission(self._admit)
         self._keep_alive = parser.should_keep_alive()
+        if version == "1.0" and self._keep_alive:
+            # llhttp lets keep-alive win here.
+            self._keep_alive = not wants_close(head.get_all(b"connection"))
         self._upgrading = parser.should_upgrade()
         self.state = BODY
         if b"expect" in fields and expects_continue(fields, version) and length:

@@ -23,7 +23,7 @@ from urllib.parse import unquote_to_bytes
 
 from mooring.http.problems import Refusal
 
-__all__ = ["METHODS", "body_length", "check_host", "expects_continue", "split_target"]
+__all__ = ["METHODS", "body_length", "check_host", "expects_continue", "split_target", "wants_close"]
 
 METHODS = {name.encode(): name for name in ("GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH")}
 """Methods an app can see; by the parser's bytes, so that each request shares one string."""
@@ -75,6 +75,12 @@ def expects_continue(fields: Fields, version: str) -> bool:
     if expectation.lower() != b"100-continue":
         raise Refusal(417, "unknown_expectation", "the only Expect understood here is 100-continue")
     return True
+
+
+def wants_close(connection: list[bytes]) -> bool:
+    """Is `close` among the options in these Connection fields? It wins over all others (RFC 9112 §9.3)."""
+    options = b",".join(connection).lower().split(b",")
+    return any(option.strip(b" \t") == b"close" for option in options)
 
 
 @lru_cache(maxsize=256)

@@ -39,6 +39,7 @@ CORPUS: dict[str, tuple[int, bytes]] = {
     "chunk size 0x": (400, START + b"Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n"),
     "chunk size overflow": (400, START + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\n"),
     "chunk without end": (400, START + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n"),
+    "close in trailer": (400, START + b"Transfer-Encoding: chunked\r\n\r\n0\r\nConnection: close\r\n\r\n"),
     "length in trailer": (400, START + b"Transfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n"),
     # Header syntax.
     "obs-fold": (400, START + b"X: a\r\n b\r\n\r\n"),

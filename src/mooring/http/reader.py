@@ -4,7 +4,7 @@
   were split.
 - The first `Refusal` ends it: nothing is parsed after one.
 - What is held for an unfinished request is bounded by the limits, plus one read.
-- Trailer fields are read and dropped: nothing in a body's tail can pass for a header.
+- Trailer fields are read and dropped, or refused: nothing in a body's tail can pass for a header.
 - A request that asks for an upgrade is a normal request. httptools stops at the end of
   its head, without its body (Java's HTTP client offers h2c on every POST), so framing is
   replayed into a fresh parser that goes on with the body. WebSocket's hand-over will
@@ -34,6 +34,8 @@ __all__ = ["BODY", "HEAD", "IDLE", "Admission", "Budget", "RequestReader"]
 IDLE, HEAD, BODY, REPLAY = range(4)
 
 SINGLE_NAMES = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
+# llhttp heeds these wherever they stand, and would refuse the next request of a connection it calls closed.
+CONNECTION_NAMES = frozenset({b"connection", b"proxy-connection"})
 # A head with one of these decides more than where its body ends.
 CHANGING = frozenset({b"expect", b"transfer-encoding", b"upgrade"})
 NO_HEAD = Head()
@@ -200,6 +202,8 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """A whole field, of the head or of a chunked body's trailer."""
         if self.state != HEAD:
+            if self.state == BODY and name.lower() in CONNECTION_NAMES:
+                raise Refusal(400, "bad_framing", f"{name.decode()} in a trailer")
             return
         name = name.lower()
         if name in self._fields:

@@ -11,8 +11,9 @@ repeated Content-Length. What it lets pass and we do not:
 - an absolute target for another authority than Host names (§3.2.2 would let the target
   win; whoever stands before us may have looked at Host).
 
-It also takes several spaces after the method, and `RTSP/1.0` where `HTTP/1.0` belongs.
-Neither can be seen from here, and neither moves the end of a request.
+It also takes several spaces after the method and after the target, `RTSP/1.0` where `HTTP/1.0`
+belongs, and Proxy-Connection for Connection. None can be seen from here, and none moves the end
+of a request.
 
 Clients repeat themselves, so what was judged good is remembered (a refusal never is).
 """

@@ -94,6 +94,16 @@ def test_any_split_gives_the_same_requests(requests: list[bytes], cuts: list[int
     assert read([data[at : at + 1] for at in range(len(data))]) == whole
 
 
+def test_limits_of_a_head_are_exact_however_it_is_split() -> None:
+    target = b"/" + b"t" * (LIMITS.max_target_bytes - 1)
+    host = b"Host: a\r\n"
+    for excess, outcome in ((0, []), (1, [431])):
+        value = b"v" * (LIMITS.max_header_bytes - len(host) - len(b"X: \r\n") + excess)
+        data = b"OPTIONS " + target + b" HTTP/1.1\r\n" + host + b"X: " + value + b"\r\n\r\n"
+        for pieces in ([data], [data[:1], data[1:]], [data[at : at + 1] for at in range(len(data))]):
+            assert [end for end in read(pieces) if isinstance(end, int)] == outcome
+
+
 noise = st.sampled_from(
     [b"\r\n", b"\n", b"\r", b" ", b"\0", b"\x01", b":", b"#", b"%", b"\xff", b"HTTP/1.0", b"GET / ",
      b"Host: b\r\n", b"Content-Length: 3\r\n", b"0\r\n\r\n", b"Transfer-Encoding: chunked\r\n",

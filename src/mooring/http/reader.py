@@ -41,6 +41,8 @@ CHANGING = frozenset({b"expect", b"transfer-encoding", b"upgrade"})
 NO_HEAD = Head()
 # A chunk costs its size line and two line ends; beyond that, extensions count as header bytes.
 CHUNK_OVERHEAD_BYTES = 20
+# What a head has beside its target and fields: method, version, line ends.
+HEAD_OVERHEAD_BYTES = 32
 
 FREE_BODY_BYTES = 64 * 1024
 """A body up to this size is read before anybody is asked: small enough to hold, and judged afterwards."""
@@ -154,7 +156,7 @@ class RequestReader:
             self._begun = False
             return
         self._wire_bytes += fed_bytes
-        most = self._limits.max_header_bytes + self._limits.max_target_bytes
+        most = self._limits.max_header_bytes + self._limits.max_target_bytes + HEAD_OVERHEAD_BYTES
         if self.state == HEAD:
             if self._wire_bytes > most:
                 raise _too_many_header_bytes()

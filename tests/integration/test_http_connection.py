@@ -347,6 +347,21 @@ async def test_expect_continue_behind_an_unanswered_request_waits_its_turn() -> 
         assert (await peer.answer()).status == 100
 
 
+@on_both_loops
+async def test_leave_is_not_given_for_a_body_that_has_come() -> None:
+    held = Held()
+    async with serving(held) as served:
+        peer = await served.peer()
+        expecting = b"POST /2 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx"
+        peer.send(get("/1") + expecting)
+        for exchange in await held.count(2):
+            exchange.respond(Response(200))
+        assert [(await peer.answer()).status for _ in range(2)] == [200, 200]
+        peer.send(get("/3"))
+        (await held.count(3))[2].respond(Response(200, b"third"))
+        assert (await peer.answer()).body == b"third"
+
+
 @pytest.mark.parametrize("kind", ["length", "chunked", "none"])
 @on_both_loops
 async def test_upgrade_requests_are_normal_requests(kind: str) -> None:

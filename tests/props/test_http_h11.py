@@ -271,11 +271,13 @@ def _announces_body(head: h11.Request) -> bool:
 
 
 def comparable(request: Read) -> Read:
-    """h11 writes the one coding there is in lower case."""
-    headers = [
-        (name, value.lower() if name == b"transfer-encoding" else value) for name, value in request.headers
-    ]
-    return request._replace(headers=headers)
+    """h11 writes the one coding there is in lower case; we share heads that differ only in their length.
+
+    Fields of one name keep their order; that of different names means nothing.
+    """
+    changed = {b"transfer-encoding": b"chunked", b"content-length": b"%d" % len(request.body)}
+    headers = [(name, changed.get(name, value)) for name, value in request.headers]
+    return request._replace(headers=sorted(headers, key=lambda field: field[0]))
 
 
 def compare(data: bytes) -> str:
@@ -285,7 +287,7 @@ def compare(data: bytes) -> str:
         # We refuse at the first wrong byte, h11 at the end of the head or of the chunk's line: there it is.
         theirs = read_with_h11(data + b"\r\n\r\n")
     both = min(len(ours.requests), len(theirs.requests))
-    assert [comparable(request) for request in ours.requests[:both]] == theirs.requests[:both]
+    assert list(map(comparable, ours.requests[:both])) == list(map(comparable, theirs.requests[:both]))
     we_refuse = len(ours.requests) == both and ours.verdict not in (OPEN, CLOSED)
     they_refuse = len(theirs.requests) == both and theirs.verdict not in (OPEN, CLOSED)
     if we_refuse == they_refuse:
@@ -341,10 +343,15 @@ streams = st.binary(min_size=160, max_size=160).map(lambda tape: stream(Tape(tap
 
 
 def check_every_split(data: bytes) -> None:
-    whole = read([data])
+    whole = made_comparable([data])
     for at in range(1, len(data)):
-        assert read([data[:at], data[at:]]) == whole, at
-    assert read([data[at : at + 1] for at in range(len(data))]) == whole
+        assert made_comparable([data[:at], data[at:]]) == whole, at
+    assert made_comparable([data[at : at + 1] for at in range(len(data))]) == whole
+
+
+def made_comparable(pieces: list[bytes]) -> Reading:
+    seen = read(pieces)
+    return seen._replace(requests=list(map(comparable, seen.requests)))
 
 
 @settings(max_examples=5000, deadline=None)

@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
 
     def _on_request(self, request: Request, keep_alive: bool, is_http_1_0: bool) -> None:
         pipeline = self._pipeline
-        self.is_fresh = False
+        self.is_fresh = self._owes_continue = False
         self._turns += 1
         if self._input_over or pipeline.gone:
             self._linger = True

@@ -25,7 +25,7 @@ from tests.e2e.mooring import COMMAND, running_mooring
 from tests.e2e.program import Program
 from tests.hosting import DEMO, SCRIPTED, Host, hosting
 from tests.http_client import Answer, Peer
-from tests.mcp_client import McpClient, client_of
+from tests.mcp_client import McpClient, client_of, emission
 from tests.support import children, until, within
 
 TOKEN_A, TOKEN_B = "a" * 32, "b" * 32
@@ -93,6 +93,22 @@ async def test_metrics_count_what_happened() -> None:
         await client.emit({"jsonrpc": "2.0", "id": "h", "result": {}})
         async with within():
             await held.answer()
+
+
+async def test_metrics_tell_what_is_kept_and_what_runs() -> None:
+    note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
+    async with hosting(SCRIPTED) as host, client_of(host.port) as client:
+        before = await samples(host)
+        assert before["retained_bytes"] == 0 and before["tasks"] >= 1
+        stream = await client.stream("POST", client.request("x/emit", emission(note)))
+        kept = [len(json.dumps(message).encode()) for message in await stream.rest()]
+        held = [asyncio.create_task(asyncio.Event().wait()) for _ in range(20)]
+        after = await samples(host)
+        assert after["retained_bytes"] == sum(kept)
+        assert after["tasks"] >= before["tasks"] + 10, "fewer of others may run by now, not ten fewer"
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
 
 
 async def test_readyz_tells_what_runs_and_livez_that_it_answers() -> None:

@@ -1,5 +1,6 @@
 """`/metrics` in the text format of Prometheus, made from plain counts when it is asked for."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -30,6 +31,9 @@ def render(workload: Workload, listener: Listener) -> bytes:
     page.gauge("instances", "Server processes.", _by("use", instances))
     page.gauge("calls_in_flight", "Calls not answered yet.", [({}, workload.proxy.calls_in_flight)])
     page.gauge("connections", "Open connections.", [({}, listener.connections)])
+    retained = sum(session.streams.retained_bytes for session in workload.proxy.sessions.values())
+    page.gauge("retained_bytes", "Messages kept for clients that come back.", [({}, retained)])
+    page.gauge("tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
     page.counter("calls_total", "Calls taken.", [({}, stats.calls)])
     page.counter(
         "calls_failed_total", "Calls that Mooring answered with an error.", _by("reason", stats.calls_failed)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mooring.runtimes import proctable
-from mooring.runtimes.proctable import Session, in_sessions, read_process, start_time
+from mooring.runtimes.proctable import Process, Session, in_sessions, read_process, start_time
 from tests.support import alive, until
 
 NAUGHTY = Path(__file__).parent.parent / "faults" / "naughty_child.py"
@@ -40,8 +40,16 @@ def led(*words: str, marker: str = MARKER) -> Iterator[tuple["subprocess.Popen[b
         child.wait()
 
 
+def members(session: Session) -> list[Process]:
+    return session.members(in_sessions().get(session.leader, []))
+
+
 def numbers(session: Session) -> set[int]:
-    return {process.pid for process in session.members()}
+    return {process.pid for process in members(session)}
+
+
+def send(session: Session, signum: signal.Signals) -> None:
+    session.signal(signum, members(session))
 
 
 def test_a_process_is_read() -> None:
@@ -63,7 +71,7 @@ def test_a_zombie_does_not_run() -> None:
     zombie = read_process(child.pid)
     assert zombie is not None
     assert not zombie.running
-    assert Session(child.pid, zombie.started, MARKER, anchored=True).members() == []
+    assert members(Session(child.pid, zombie.started, MARKER, anchored=True)) == []
     child.wait()
 
 
@@ -80,8 +88,8 @@ def test_members_of_a_session() -> None:
 def test_the_number_names_somebody_else() -> None:
     with led("grandchild:", "linger") as (child, _):
         session = Session(child.pid, "1", MARKER, anchored=False)
-        assert session.members() == []
-        session.signal(signal.SIGKILL)
+        assert members(session) == []
+        send(session, signal.SIGKILL)
         assert child.poll() is None
 
 
@@ -92,7 +100,7 @@ async def test_the_leader_is_gone() -> None:
         # The one without our marker may belong to a later session of that number.
         assert numbers(Session(child.pid, started, MARKER, anchored=False)) == {pids[0]}
         assert numbers(Session(child.pid, started, "MOORING_INSTANCE=you:x:1", anchored=False)) == set()
-        Session(child.pid, started, MARKER, anchored=False).signal(signal.SIGTERM)
+        send(Session(child.pid, started, MARKER, anchored=False), signal.SIGTERM)
         await until(lambda: not alive(pids[0]))
         assert alive(pids[1])
 
@@ -104,21 +112,21 @@ async def test_who_was_seen_before_is_still_ours() -> None:
         child.kill()
         child.wait()
         assert numbers(session) == {pids[0]}
-        session.signal(signal.SIGTERM)
+        send(session, signal.SIGTERM)
         await until(lambda: not alive(pids[0]))
 
 
 async def test_a_process_is_looked_at_again_before_it_is_signalled() -> None:
     with led("linger") as (child, _):
         session = Session(child.pid, start_time(child.pid), MARKER, anchored=False)
-        members = session.members()
-        members[0].started = "1"
-        session.signal(signal.SIGKILL, members)
+        found = members(session)
+        found[0].started = "1"
+        session.signal(signal.SIGKILL, found)
         assert child.poll() is None
 
 
 def test_signalling_nobody() -> None:
-    nobody = proctable.Process(7_777_777, 1, 7_777_777, "1", True)
+    nobody = Process(7_777_777, 1, 7_777_777, "1", True)
     session = Session(7_777_777, "1", MARKER, anchored=True)
     session.signal(signal.SIGTERM, [nobody])
     session.anchored = False
@@ -129,7 +137,7 @@ async def test_without_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
     with led("grandchild:group", "linger") as (child, pids):
         monkeypatch.delattr(os, "pidfd_open")
         session = Session(child.pid, start_time(child.pid), MARKER, anchored=True)
-        session.signal(signal.SIGTERM)
+        send(session, signal.SIGTERM)
         await until(lambda: not alive(pids[0]))
         assert child.wait() == -signal.SIGTERM
 
@@ -137,7 +145,10 @@ async def test_without_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
 ADOPTING = """
 import ctypes, os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
+from types import SimpleNamespace
+from mooring.runtimes import lookout
 from mooring.runtimes.proctable import Session
+lookout.os = SimpleNamespace(getpid=lambda: 1)  # only there: reaping asks who we really are
 PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 leader = subprocess.Popen(["sh", "-c", "true & exit 0"], start_new_session=True)
@@ -147,7 +158,7 @@ while not os.path.exists("/proc/self/task/%d/children" % os.getpid()): pass
 def mine():
     return {int(pid) for pid in open("/proc/self/task/%d/children" % os.getpid()).read().split()}
 while mine() != {leader.pid}:
-    session.reap_adopted()
+    lookout.look_now(session)
 leader.wait()
 print("reaped")
 """

@@ -3,8 +3,8 @@
 Invariants:
 - The leader is reaped last, after all else in its session has ended. Until then its number names
   nobody else, so its group and session can be signalled safely. Its exit is told before that.
-- One task, owned here, ends an instance: begun by `stop`, by an exit that leaves something
-  behind, or by a pipe that closed without an exit. Callers wait for it, none of them runs it.
+- One task, owned here, ends an instance: begun by `stop`, by its exit, or by a pipe that closed
+  without an exit. Callers wait for it, none of them runs it.
 - A receiver hears all lines, then `on_gone`, once; whoever made the runtime hears that just before.
   What they raise is logged and harms nobody.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from mooring.runtimes.exits import CAN_PEEK, UNKNOWN, Exit, ExitWatch, peek, reap
 from mooring.runtimes.input import InputPipe
+from mooring.runtimes.lookout import Lookout
 from mooring.runtimes.output import LineOutput, Receiver, TextOutput, call
 from mooring.runtimes.proctable import Session
 from mooring.runtimes.stopping import (
@@ -23,8 +24,6 @@ from mooring.runtimes.stopping import (
     end_session,
     end_session_now,
     first_of,
-    is_empty,
-    reap_adopted,
 )
 
 __all__ = ["ProcessInstance"]
@@ -47,6 +46,7 @@ class ProcessInstance:
         n: int,
         max_line_bytes: int,
         patience: StopPatience,
+        lookout: Lookout,
         on_stderr: Callable[[int, str], None],
         on_gone: "Callable[[ProcessInstance, Exit], None]",
         on_reaped: "Callable[[ProcessInstance], None]",
@@ -66,6 +66,7 @@ class ProcessInstance:
         self.stdout = LineOutput(max_line_bytes, self._on_stdout_end)
         self.stderr = TextOutput(lambda text: on_stderr(self.pid, text), self._on_pipe_closed)
         self._patience = patience
+        self._lookout = lookout
         self._tell_gone = on_gone
         self._tell_reaped = on_reaped
         self._tell_closed = on_closed
@@ -203,7 +204,11 @@ class ProcessInstance:
         # 3 to 6
         if self._session is not None and not self._reaped:
             self._survivors = await end_session(
-                self._session, self._patience.stop_grace_s, exited=self._exited, hurried=self._hurried
+                self._session,
+                self._lookout,
+                self._patience.stop_grace_s,
+                exited=self._exited,
+                hurried=self._hurried,
             )
         # 7
         if self.pid not in self._survivors:
@@ -224,12 +229,9 @@ class ProcessInstance:
     def _on_exit(self) -> None:
         """Called by the watch: it has exited, and nobody has reaped it."""
         self._note_exit()
-        if self._ending is not None and not self._ending.done():
-            return  # reaps when the session is swept
-        if self._session is None or is_empty(self._session):
-            self._reap()
-        else:
-            self._begin_ending(0)
+        if self._ending is not None and self._ending.done():
+            self._ending = None  # it gave up on this one, which has ended after all
+        self._begin_ending(0)
 
     def _note_exit(self) -> bool:
         if self._exited.done():
@@ -253,7 +255,6 @@ class ProcessInstance:
         if self._watch is not None:
             self._watch.close()
         if self._session is not None:
-            reap_adopted(self._session)
             self._session.anchored = False
         if CAN_PEEK:
             reap(self.pid)

@@ -71,13 +71,8 @@ class Session:
         """The leader is our child and not reaped: its number can name nothing else."""
         self._seen: set[tuple[int, str]] = set()
 
-    def members(self, pids: list[int] | None = None) -> list[Process]:
-        """Those that run and are proven ours, the leader included.
-
-        `pids`: what `in_sessions` found in this session just now, if that was asked already.
-        """
-        if pids is None:
-            pids = in_sessions().get(self.leader, [])
+    def members(self, pids: list[int]) -> list[Process]:
+        """Those that run and are proven ours, the leader included; `pids`: what `in_sessions` found here."""
         found = [process for pid in pids if (process := read_process(pid)) and process.running]
         leader = None if self.anchored else read_process(self.leader)
         if leader is not None and leader.started != self.started:
@@ -87,18 +82,18 @@ class Session:
             return found
         return [process for process in found if self._is_ours(process)]
 
-    def signal(self, signum: int, members: list[Process] | None = None) -> None:
-        """Send a signal to all of them, each once."""
+    def signal(self, signum: int, members: list[Process]) -> None:
+        """Send a signal to the leader's group and to the members, each once."""
         if self.anchored:
             # One call reaches the whole group, also what it forks meanwhile.
             _signal_group(self.leader, signum)
-        for process in self.members() if members is None else members:
+        for process in members:
             if not (self.anchored and process.group == self.leader):
                 _signal_process(process, self.leader, signum)
 
-    def reap_adopted(self) -> None:
-        """Reap what ended here and was handed to us for want of a parent; process 1 is given such."""
-        for pid in in_sessions().get(self.leader, []):
+    def reap_adopted(self, pids: list[int]) -> None:
+        """Reap those that ended and were handed to us for want of a parent; process 1 is given such."""
+        for pid in pids:
             process = read_process(pid)
             if pid != self.leader and process and not process.running and process.parent == os.getpid():
                 os.waitpid(pid, os.WNOHANG)

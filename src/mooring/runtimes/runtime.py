@@ -20,6 +20,7 @@ from mooring.errors import Unavailable
 from mooring.runtimes.environment import marker
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.guardian import Guardian
+from mooring.runtimes.lookout import Lookout
 from mooring.runtimes.pipes import Descriptor, open_pipe
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.proctable import Session
@@ -55,6 +56,7 @@ class ProcessRuntime:
         self._patience = patience or StopPatience()
         self._clock = clock
         self._guardian = Guardian(clock)
+        self._lookout = Lookout()
         self._started = 0
         self._instances: set[ProcessInstance] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -145,6 +147,7 @@ class ProcessRuntime:
             n=self._started,
             max_line_bytes=self._max_line_bytes,
             patience=self._patience,
+            lookout=self._lookout,
             on_stderr=self._on_stderr,
             on_gone=self._on_gone,
             on_reaped=lambda instance: self._guardian.forget(instance.pid),

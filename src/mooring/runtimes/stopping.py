@@ -8,15 +8,14 @@ are looked for while, and only while, a session is being ended.
 """
 
 import asyncio
-import contextlib
 import logging
-import os
 import signal
 import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mooring.runtimes.exits import Exit
+from mooring.runtimes.lookout import Lookout, look_now
 from mooring.runtimes.proctable import Process, Session
 
 __all__ = [
@@ -25,8 +24,6 @@ __all__ = [
     "end_session",
     "end_session_now",
     "first_of",
-    "is_empty",
-    "reap_adopted",
 ]
 
 logger = logging.getLogger(__name__)
@@ -63,6 +60,7 @@ async def first_of(*events: "asyncio.Future[Any]", timeout_s: float | None) -> N
 
 async def end_session(
     session: Session,
+    lookout: Lookout,
     stop_grace_s: float,
     *,
     exited: "asyncio.Future[Exit]",
@@ -75,24 +73,25 @@ async def end_session(
     3. SIGKILL to all, again until all are gone, at most KILL_PATIENCE_S.
     """
     loop = asyncio.get_running_loop()
-    if exited.done() and not _look(session):
+    left = await _look(session, lookout)
+    if exited.done() and not left:
         return ()
     if not hurried.done():
         # 1
-        _signal(session, signal.SIGTERM)
-        _signal(session, signal.SIGCONT)  # one that is suspended cannot act on it
+        _signal(session, signal.SIGTERM, left)
+        _signal(session, signal.SIGCONT, left)  # one that is suspended cannot act on it
         # 2
         deadline = loop.time() + stop_grace_s
         await first_of(exited, hurried, timeout_s=stop_grace_s)
         pause_s = _FIRST_LOOK_S
-        while not hurried.done() and (left_s := deadline - loop.time()) > 0 and _look(session):
+        while not hurried.done() and (left_s := deadline - loop.time()) > 0 and await _look(session, lookout):
             await first_of(hurried, timeout_s=min(pause_s, left_s))
             pause_s = min(2 * pause_s, _SLOWEST_LOOK_S)
     # 3
     deadline = loop.time() + KILL_PATIENCE_S
     pause_s = _FIRST_LOOK_S
-    while (left := _look(session)) and loop.time() < deadline:
-        _signal(session, signal.SIGKILL)
+    while (left := await _look(session, lookout)) and loop.time() < deadline:
+        _signal(session, signal.SIGKILL, left)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _SLOWEST_LOOK_S)
     return tuple(process.pid for process in left)
@@ -101,37 +100,38 @@ async def end_session(
 def end_session_now(session: Session) -> tuple[int, ...]:
     """Only SIGKILL, and without giving the loop a turn: for when there is no time left."""
     deadline = time.monotonic() + KILL_PATIENCE_S
-    _signal(session, signal.SIGKILL)
-    while (left := _look(session)) and time.monotonic() < deadline:
+    _signal(session, signal.SIGKILL, [])
+    while (left := _look_now(session)) and time.monotonic() < deadline:
+        _signal(session, signal.SIGKILL, left)
         time.sleep(_FIRST_LOOK_S)
-        _signal(session, signal.SIGKILL)
     return tuple(process.pid for process in left)
 
 
-def is_empty(session: Session) -> bool:
-    """Nothing runs in it that we could see."""
-    return not _look(session)
-
-
-def reap_adopted(session: Session) -> None:
-    """Process 1 (a container's only process) inherits orphans and has to reap them."""
-    if os.getpid() == 1:
-        with contextlib.suppress(OSError):  # no descriptor free to look with; init's duty is not ours first
-            session.reap_adopted()
-
-
-def _look(session: Session) -> list[Process]:
+async def _look(session: Session, lookout: Lookout) -> list[Process]:
     try:
-        return session.members()
+        return await lookout.members(session)
     except OSError as error:
-        # No descriptor is free to look with, although closing its stdin and its pidfd freed two.
-        # The leader's group is signalled all the same.
-        logger.warning("cannot see what is left of process %d: %s", session.leader, error.strerror)
-        return []
+        return _unseen(session, error)
 
 
-def _signal(session: Session, signum: signal.Signals) -> None:
+def _look_now(session: Session) -> list[Process]:
     try:
-        session.signal(signum)
+        return look_now(session)
+    except OSError as error:
+        return _unseen(session, error)
+
+
+def _signal(session: Session, signum: signal.Signals, members: list[Process]) -> None:
+    try:
+        session.signal(signum, members)
     except OSError as error:
         logger.warning("cannot signal all of process %d: %s", session.leader, error.strerror)
+
+
+def _unseen(session: Session, error: OSError) -> list[Process]:
+    """No descriptor is free to look with, although closing its stdin and its pidfd freed two.
+
+    The leader's group is signalled all the same.
+    """
+    logger.warning("cannot see what is left of process %d: %s", session.leader, error.strerror)
+    return []

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from mooring.workloads.workload import MOST_SPARES_LOST
 from tests.hosting import SCRIPTED, Host, hosting
 from tests.mcp_client import Json, McpClient, client_of
 from tests.support import alive, within
@@ -27,6 +28,12 @@ async def spare_of(host: Host) -> int:
     page = await seen(host, lambda page: pids(page, "spare"))
     [pid] = pids(page, "spare")
     return pid
+
+
+async def lose_spare(host: Host) -> None:
+    spare = await spare_of(host)
+    os.kill(spare, signal.SIGKILL)
+    await seen(host, lambda page: spare not in pids(page, "spare"))
 
 
 def starts(path: Path) -> int:
@@ -119,3 +126,14 @@ async def test_a_spare_that_dies_is_not_replaced_in_a_loop(tmp_path: Path) -> No
             assert await second.pid()
             assert await spare_of(host)
         assert (await seen(host))["state"] == "ready"
+
+
+async def test_spares_that_are_of_use_are_made_for_ever() -> None:
+    async with hosting(SCRIPTED) as host, client_of(host.port):
+        for _ in range(MOST_SPARES_LOST + 1):  # over a long life so many accidents happen
+            await lose_spare(host)
+            async with client_of(host.port):  # brings a spare
+                spare = await spare_of(host)
+                async with client_of(host.port) as taker:
+                    assert await taker.pid() == spare
+                    assert await spare_of(host) != spare

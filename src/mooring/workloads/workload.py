@@ -42,7 +42,7 @@ LOOK_AGAIN_S = 1.0
 
 
 MOST_SPARES_LOST = 3
-"""A server that does not stay while nobody speaks to it gets no more spares."""
+"""In a row: a server that does not stay while nobody speaks to it gets no more spares."""
 SLOW_START_S = 5.0
 """After this, whoever looks at the terminal is told that we still wait."""
 
@@ -187,7 +187,11 @@ class Workload:
 
     async def _lend(self, spares: list[ProcessInstance]) -> ProcessInstance:
         await self.supervisor.admit()
-        instance = spares.pop(0) if spares else await self._launch()
+        if spares:
+            instance = spares.pop(0)
+            self._spares_lost = 0  # this one stayed
+        else:
+            instance = await self._launch()
         self._lent[instance] = _Lent(instance, self._clock())
         return instance
 

@@ -10,6 +10,7 @@ read-line         one line, and no more      count             bytes of stdin up
 echo              every line, up to the end  linger            for ever, deaf to the end of stdin
 suspend           SIGSTOP to itself          die:SIGNAL        by its own hand
 exit:STATUS       at once                    wait:PATH         until that file exists
+limit             its soft limit of descriptors, as a line
 
 grandchild:OPTIONS   fork, and say `grandchild PID` when it runs. Comma-separated:
     group      in a process group of its own
@@ -20,6 +21,7 @@ grandchild:OPTIONS   fork, and say `grandchild PID` when it runs. Comma-separate
 """
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -108,6 +110,8 @@ def do(word: str) -> None:
             write(1, os.environ.get(rest, "(unset)").encode() + b"\n")
         case "cwd":
             write(1, os.readlink("/proc/self/cwd").encode() + b"\n")  # noqa: PTH115
+        case "limit":
+            write(1, b"%d\n" % resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         case "ignore-term":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         case "close-stdin":

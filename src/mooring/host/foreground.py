@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Coroutine
 
 from mooring.host.access import make_guard
-from mooring.host.options import ForegroundOptions, ListenOptions
+from mooring.host.capacity import few_descriptors
+from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.pages import Pages
 from mooring.host.shutdown import DrainPolicy, shut_down, stop_children
 from mooring.host.signals import signals_to
@@ -22,6 +23,7 @@ from mooring.http.router import Router
 from mooring.http.tls import server_context
 from mooring.proxy.sse_transport import SSETransport
 from mooring.proxy.streamable import StreamableHTTP
+from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.workloads.workload import Workload
 
 __all__ = ["main", "run"]
@@ -32,14 +34,17 @@ LOST_CALL, SERVER_ENDED = 3, 1
 
 
 def main(options: ForegroundOptions) -> int:
-    """Run on the fastest event loop there is, with signals connected; returns the exit status."""
+    """Run on the fastest event loop there is, with signals connected; returns the exit status.
+
+    With as many descriptors as the system allows: every session and every connection takes some.
+    """
 
     async def with_signals() -> int:
         stop = Stop(time.monotonic)
         with signals_to(stop):
             return await run(options, stop)
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(with_signals())
 
 
@@ -78,6 +83,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
             workload.start()
             for url in urls:
                 _announce(workload.name, url, options)
+            _warn_of_few_descriptors(options.server)
             await _first(stop.wait_requested(), ended.wait())
         cut = await shut_down(
             listener, workload, stop, policy=policy, cause=stop.cause or "the server ended", clock=clock
@@ -132,6 +138,14 @@ def _announce(name: str, url: str, options: ForegroundOptions) -> None:
             "anybody who can reach this address can run the server's tools (--no-auth)",
             extra={"event": "open_to_all"},
         )
+
+
+def _warn_of_few_descriptors(server: ServerOptions) -> None:
+    """Better now than by the session for which there are none left."""
+    limit = DESCRIPTORS.soft
+    warning = few_descriptors(limit, server.sessions.max_sessions, server.spare)
+    if warning is not None:
+        log.warning(warning, extra={"event": "few_descriptors", "limit": limit})
 
 
 async def _first(*events: Coroutine[None, None, object]) -> None:

@@ -26,10 +26,12 @@ from mooring.runtimes.stopping import (
     first_of,
 )
 
-__all__ = ["ProcessInstance"]
+__all__ = ["DESCRIPTORS_EACH", "ProcessInstance"]
 
 logger = logging.getLogger(__name__)
 
+DESCRIPTORS_EACH = 4
+"""Of an instance: its stdin, stdout and stderr, and the pidfd that tells of its exit."""
 OUTPUT_GRACE_S = 1.0
 """After the exit, for the end of its output: something it started may hold the pipe open for ever."""
 LEAVING_GRACE_S = 1.0
@@ -129,6 +131,11 @@ class ProcessInstance:
         """It is no longer in the process table, nor is anything of its session."""
         return self._reaped
 
+    @property
+    def is_leftover(self) -> bool:
+        """It is gone and reaped, but something that is not ours to end holds one of its pipes."""
+        return self._reaped and self._gone.done()
+
     async def wait(self) -> Exit:
         """Wait for its exit, as many as like."""
         return await asyncio.shield(self._exited)
@@ -165,6 +172,11 @@ class ProcessInstance:
         self.close_pipes()
         if self._reaped:
             await asyncio.shield(self._closed)
+
+    def let_go(self) -> None:
+        """Hear what a leftover has said so far, and no more."""
+        self.stderr.pipe.read_rest()
+        self.close_pipes()
 
     def close_pipes(self) -> None:
         """Give the descriptors back, at the loop's next turn."""

@@ -33,6 +33,8 @@ __all__ = ["ProcessRuntime"]
 logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_LINE_BYTES = 64 * 1024 * 1024
+MOST_LEFTOVERS = 64
+"""Ended programs whose pipes something else holds open: a browser that was detached on purpose, say."""
 
 
 class ProcessRuntime:
@@ -88,6 +90,7 @@ class ProcessRuntime:
         # 1
         self._check_open(spec)
         check_program(spec)
+        self._let_go_of_leftovers()
         # 2
         self._guardian.ensure()
         instance = self._new_instance(spec)
@@ -153,6 +156,13 @@ class ProcessRuntime:
             on_reaped=lambda instance: self._guardian.forget(instance.pid),
             on_closed=self._instances.discard,
         )
+
+    def _let_go_of_leftovers(self) -> None:
+        """Of the oldest we hear no more: its descriptors are worth more than what it may still say."""
+        leftovers = [instance for instance in self._instances if instance.is_leftover]
+        for instance in sorted(leftovers, key=lambda instance: instance.n)[:-MOST_LEFTOVERS]:
+            logger.info("%r: something it left behind is no longer listened to", instance)
+            instance.let_go()
 
     def _adopt(self, spec: ProcessSpec, instance: ProcessInstance, session: Session) -> None:
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
+from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.runtimes.pipes import Descriptor
 from mooring.runtimes.proctable import Session, start_time
 from mooring.runtimes.program import ProcessSpec, check_program
@@ -14,7 +15,14 @@ from mooring.runtimes.stopping import end_session_now
 
 __all__ = ["abandon", "spawn", "step"]
 
-_TEMPORARY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ETXTBSY)
+_REMEDIES = {
+    errno.EMFILE: "raise the limit of open files: ulimit -n (systemd: LimitNOFILE=), or allow fewer sessions",
+    errno.ENFILE: "the whole system has no open file left: raise fs.file-max, or end what holds so many",
+    errno.ENOMEM: "free some memory, or allow fewer sessions",
+    errno.EAGAIN: "raise the limit of processes: ulimit -u (systemd: TasksMax=), or allow fewer sessions",
+    errno.ETXTBSY: "the program is being written to; it can be started when that is over",
+}
+"""For what is over when somebody does something, or by itself."""
 _NOT_RUNNABLE = (errno.ENOENT, errno.ENOEXEC, errno.EACCES, errno.ELIBBAD)
 
 
@@ -31,7 +39,7 @@ def spawn(spec: ProcessSpec, marker: str, stdio: Sequence[Descriptor]) -> Sessio
     """Start the process with these as its stdin, stdout and stderr, which are closed here."""
     stdin, stdout, stderr = stdio
     name, _, value = marker.partition("=")
-    with step(spec, "starting the process"):
+    with step(spec, "starting the process"), DESCRIPTORS.as_given():
         # No preexec_fn and no other user: then CPython can use vfork, whatever our size.
         process = subprocess.Popen(
             spec.argv,
@@ -65,12 +73,8 @@ def abandon(session: Session) -> None:
 
 def _failure(spec: ProcessSpec, doing: str, error: OSError) -> MooringError:
     what = f"{spec.name}: {doing} failed: {error.strerror}"
-    if error.errno in _TEMPORARY:
-        return Unavailable(
-            what,
-            code="no_resources",
-            hint="raise the limits for open files, processes or memory, or run fewer servers",
-        )
+    if error.errno in _REMEDIES:
+        return Unavailable(what, code="no_resources", hint=_REMEDIES[error.errno])
     try:
         path = check_program(spec)
     except UserError as changed:

@@ -389,6 +389,7 @@ async def test_only_that_session_fails_when_descriptors_run_out() -> None:
                 error = json.loads(answer.body)["error"]
                 assert error["data"] == {"reason": "no_resources", "retryable": True}, error
                 assert "files" in error["message"] and "failed" in error["message"]
+            assert "ulimit -n" in (await mooring.logged("no_resources"))["message"]
             os.kill(await victim.pid(), signal.SIGKILL)
             await mooring.logged("server_exited")
             broken = await victim.ask("x/any")

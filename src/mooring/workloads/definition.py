@@ -10,6 +10,9 @@ from mooring.supervise.restart import RestartPolicy
 
 __all__ = ["ServerOptions"]
 
+LEAST_LEAVING = 16
+"""Processes that may be in the middle of being stopped, however few sessions there can be."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
@@ -25,3 +28,9 @@ class ServerOptions:
     sessions: SessionPolicy = field(default_factory=SessionPolicy)
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
     patience: StopPatience = field(default_factory=StopPatience)
+
+    @property
+    def max_instances(self) -> int:
+        """Processes at once: for sessions, spares and a probe, and as many again that are being stopped."""
+        in_use = self.sessions.max_sessions + self.spare + 1
+        return in_use + max(in_use, LEAST_LEAVING)

@@ -103,6 +103,7 @@ class Workload:
         self._working: set[Channel] = set()
         self._spares_lost = 0
         self._later: asyncio.TimerHandle | None = None
+        self._look_again: asyncio.TimerHandle | None = None
         self._state = self.supervisor.state
         self._was_ready = False
         self._launching = 0
@@ -150,8 +151,9 @@ class Workload:
         """End the sessions, then every instance; returns when none is left. Idempotent."""
         self.supervisor.stop(reason)
         await self.proxy.aclose(reason)
-        if self._later is not None:
-            self._later.cancel()
+        for timer in (self._later, self._look_again):
+            if timer is not None:
+                timer.cancel()
         self._lent.clear()  # from here on every exit is asked for
         self._dismiss_spares(reason)
         for task in list(self._tasks):
@@ -179,7 +181,7 @@ class Workload:
         if seen.state is State.BACKOFF and retry_in_s > self.definition.sessions.recovery_wait_s:
             text = f"{self.name} is restarted in {retry_in_s:.0f} s; last exit: {seen.last_exit}"
             return Unavailable(text, code=str(seen.reason.code), retry_after_s=retry_in_s)
-        return None
+        return None if self._spares else self._refusal_when_full(1)
 
     async def acquire(self) -> Channel:
         """An instance nobody has spoken to."""
@@ -230,14 +232,15 @@ class Workload:
     async def _launch(self) -> ProcessInstance:
         self._launching += 1
         try:
+            if (full := self._refusal_when_full(0)) is not None:
+                raise full
             instance = await self._runtime.start(self._spec)
         except (UserError, ServerFailed) as error:
             # It could when we looked before listening: a program was removed, a directory renamed.
             self.supervisor.cannot_start(error)
             raise Unavailable(error.message, code="cannot_start", hint=error.hint) from error
-        except Unavailable:
-            # Out of descriptors or memory: nothing tells when that is over, so look again.
-            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._someone_must_try)
+        except Unavailable as error:
+            self._want_resources(error)
             raise
         finally:
             self._launching -= 1
@@ -246,6 +249,31 @@ class Workload:
             "%s: pid %d started", self.name, instance.pid, extra=self._about(instance, "instance_started")
         )
         return instance
+
+    def _refusal_when_full(self, wanted: int) -> Unavailable | None:
+        """Sessions can come and go faster than their processes end."""
+        most = self.definition.max_instances
+        if len(self._runtime.instances) + self._launching + wanted <= most:
+            return None
+        return Unavailable(
+            f"{self.name} has {most} processes, many of which are being stopped; no more are started",
+            code="too_many_processes",
+            hint="a server should end when its input does; --eof-grace and --stop-grace end it sooner",
+            retry_after_s=LOOK_AGAIN_S,
+        )
+
+    def _want_resources(self, error: Unavailable) -> None:
+        """Out of descriptors, say: nothing tells when that is over, so look again; told once until then."""
+        if self._look_again is None and error.code != "shutting_down":
+            loop = asyncio.get_running_loop()
+            self._look_again = loop.call_later(LOOK_AGAIN_S, self._look_for_resources)
+            hint = f" ({error.hint})" if error.hint else ""
+            about = {"event": error.code, "server": self.name}
+            log.warning("%s%s", error.message, hint, extra=about)
+
+    def _look_for_resources(self) -> None:
+        self._look_again = None
+        self._someone_must_try()
 
     def _wants_spare(self) -> bool:
         return len(self._spares) < self.definition.spare and self._spares_lost < MOST_SPARES_LOST
@@ -256,7 +284,7 @@ class Workload:
         try:
             instance = await self._launch()
         except MooringError as error:
-            log.warning("%s: no spare could be started: %s", self.name, error.message)
+            log.debug("%s: no spare could be started: %s", self.name, error.message)
             return
         if self._lent and self._wants_spare():
             self._spares.append(instance)

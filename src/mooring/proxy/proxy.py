@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from mooring.errors import Unavailable
 from mooring.proxy.link import LinkState
+from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend
 from mooring.proxy.session import Session
@@ -29,6 +30,7 @@ class Proxy:
         self.name = name
         self.policy = policy
         self.stats = Stats()
+        self.noise = Noise(name)
         self.clock = clock
         self.sessions: dict[str, Session] = {}
         self._backend = backend
@@ -56,6 +58,7 @@ class Proxy:
             backend=self._backend,
             policy=self.policy,
             stats=self.stats,
+            noise=self.noise,
             clock=self.clock,
             on_closed=self._closed,
         )

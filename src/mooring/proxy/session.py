@@ -17,6 +17,7 @@ from mooring.proxy.call_errors import Failure, overdue
 from mooring.proxy.calls import Call, Reply, ReplyPort
 from mooring.proxy.delivery import Delivery
 from mooring.proxy.link import Link, LinkState
+from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.proxy.stats import Stats
@@ -46,6 +47,7 @@ class Session:
         "_closed",
         "_delivery",
         "_link",
+        "_noise",
         "_on_closed",
         "_policy",
         "_stats",
@@ -73,6 +75,7 @@ class Session:
         backend: Backend,
         policy: SessionPolicy,
         stats: Stats,
+        noise: Noise,
         clock: Callable[[], float],
         on_closed: Callable[["Session"], None],
     ) -> None:
@@ -90,6 +93,7 @@ class Session:
         self._clock = clock
         self._closed = False
         self._link = Link(self, backend, policy, clock, own_id)
+        self._noise = noise
         self._on_closed = on_closed
         self._policy = policy
         self._stats = stats
@@ -254,14 +258,14 @@ class Session:
             self._fail(call, Failure("bad_answer", f"the server's answer is malformed: {error.message}"))
             return
         shown = line[:200].decode("utf-8", "replace")
-        self._tell("junk_on_stdout", f"skips a line of its server that is no message: {shown}")
+        self._tell_noise("junk_on_stdout", f"skips a line of its server that is no message: {shown}")
 
     def on_long_line(self, line: LongLine) -> None:
         """A message over the limit: whom it concerns is told, everyone else is not disturbed."""
         method, id = jsonrpc.identify(line)
         limit = self._policy.max_message_bytes
         text = f"a message of {line.length} bytes is over the limit of {limit} (--max-message-bytes)"
-        self._tell("message_too_long", f"drops {text}", logging.WARNING, method=method)
+        self._tell_noise("message_too_long", f"drops {text}", logging.WARNING, method=method)
         if method is not None:
             if id is not None:
                 self._link.answer(jsonrpc.error_response(id, INTERNAL_ERROR, text))
@@ -432,7 +436,7 @@ class Session:
         if item.call is not None:
             self._fail(item.call, Failure(reason, message, retryable=not item.call.retried))
         elif item.accepted is not None:
-            self._tell("message_dropped", f"drops a message of its client: {message}", logging.WARNING)
+            self._tell_noise("message_dropped", f"drops a message of its client: {message}", logging.WARNING)
             item.accepted()
 
     def _withdraw_questions(self, reason: str) -> None:
@@ -537,6 +541,11 @@ class Session:
     async def wait_closed(self) -> None:
         """After `close`: until nothing of it runs any more."""
         await self._link.wait_closed()
+
+    def _tell_noise(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
+        """The same for what a server or a client can cause without end."""
+        if self._noise.admits(len(text)):
+            self._tell(event, text, level, **fields)
 
     def _tell(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
         extra = {"event": event, "server": self.server, "session": self.short_id, "pid": self.pid, **fields}

@@ -8,6 +8,7 @@ import asyncio
 import logging
 
 from mooring.errors import RemoteProtocolError, ServerFailed
+from mooring.proxy.noise import Noise
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Channel, ExitLike
 from mooring.wire import jsonrpc
@@ -44,8 +45,9 @@ class Deaf:
 class Probe(Deaf):
     """Says `initialize` to an instance and hears the answer."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, noise: Noise) -> None:
         self._name = name
+        self._noise = noise
         self._requests = OwnRequests()
 
     async def speak(self, channel: Channel, timeout_s: float) -> Handshake:
@@ -69,7 +71,8 @@ class Probe(Deaf):
         except RemoteProtocolError:
             shown = line[:200].decode("utf-8", "replace")
             extra = {"event": "junk_on_stdout", "server": self._name}
-            log.info("%s prints what is no MCP message: %s", self._name, shown, extra=extra)
+            if self._noise.admits(len(shown)):
+                log.info("%s prints what is no MCP message: %s", self._name, shown, extra=extra)
             return
         if message.is_response:
             self._requests.resolve(message)

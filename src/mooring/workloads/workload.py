@@ -161,6 +161,7 @@ class Workload:
         await self._runtime.aclose()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        self.proxy.noise.end_second()
         self.supervisor.stopped()
 
     def hurry(self) -> None:
@@ -321,7 +322,8 @@ class Workload:
     # What instances do by themselves
 
     def _on_stderr(self, pid: int, text: str) -> None:
-        server_log.info(text, extra={"server": self.name, "pid": pid, "event": "server_stderr"})
+        if self.proxy.noise.admits(len(text)):
+            server_log.info("%s", text, extra={"server": self.name, "pid": pid, "event": "server_stderr"})
 
     def _on_gone(self, instance: ProcessInstance, exit: Exit) -> None:
         """An instance has ended. Called before its receiver hears of it."""
@@ -394,7 +396,7 @@ class Workload:
         slow = loop.call_later(SLOW_START_S, self._tell_slow, channel.pid)
         try:
             timeout_s = self.definition.sessions.handshake_timeout_s
-            await Probe(self.name).speak(channel, timeout_s)
+            await Probe(self.name, self.proxy.noise).speak(channel, timeout_s)
         except ServerFailed as error:
             if error.code != "server_exited":
                 error.hint = error.hint or NOT_MCP_HINT

@@ -63,3 +63,9 @@ def test_a_token_file_that_is_a_directory(tmp_path: Path) -> None:
         read_tokens(tmp_path)
     assert caught.value.message == f"the token file {tmp_path} cannot be read: Is a directory"
     assert caught.value.hint
+
+
+def test_a_token_file_without_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(UserError, match="/dev/zero is over 65536 characters") as caught:
+        read_tokens(Path("/dev/zero"))
+    assert caught.value.code == "token_file_invalid"

@@ -89,3 +89,9 @@ def test_files(tmp_path: Path) -> None:
         read_env_file(path)
     path.write_text("A=ä")
     assert read_env_file(path) == {"A": "ä"}
+
+
+def test_a_file_without_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(UserError, match="/dev/zero is over 1048576 characters") as raised:
+        read_env_file(Path("/dev/zero"))
+    assert raised.value.code == "env_file_invalid"

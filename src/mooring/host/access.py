@@ -12,6 +12,8 @@ __all__ = ["make_guard", "read_tokens"]
 
 PROBES = frozenset({"/livez", "/readyz"})
 MIN_TOKEN = 16
+MAX_FILE_CHARACTERS = 64 * 1024
+"""A thousand tokens. Each request is compared with all of them, and a device has no end."""
 UNNAMED = "token"
 
 
@@ -60,7 +62,8 @@ def read_tokens(path: Path) -> dict[str, str]:
 
 def _read(path: Path) -> str:
     try:
-        text = path.read_text("ascii")
+        with path.open(encoding="ascii") as file:
+            text = file.read(MAX_FILE_CHARACTERS + 1)
         mode = path.stat().st_mode
     except OSError as error:
         raise UserError(
@@ -74,6 +77,10 @@ def _read(path: Path) -> str:
             code="token_file_unreadable",
             hint=_make_one(),
         ) from None
+    if len(text) > MAX_FILE_CHARACTERS:
+        raise _invalid(
+            f"the token file {path} is over {MAX_FILE_CHARACTERS} characters", "give it fewer tokens"
+        )
     if stat.S_IMODE(mode) & stat.S_IWOTH:
         raise UserError(
             f"the token file {path} can be written by everybody",

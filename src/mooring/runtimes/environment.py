@@ -30,6 +30,9 @@ DEFAULT_NAMES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 MARKER_NAME = "MOORING_INSTANCE"
 
+MAX_FILE_CHARACTERS = 1024 * 1024
+"""No program can be started with much more than that in its environment."""
+
 _QUOTES = "'\""
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
 
@@ -86,7 +89,8 @@ def check_variables(variables: Mapping[str, str]) -> None:
 def read_env_file(path: Path) -> dict[str, str]:
     """The variables in a file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_FILE_CHARACTERS + 1)
     except OSError as error:
         raise UserError(
             f"cannot read the environment file {path}: {error.strerror}",
@@ -99,6 +103,12 @@ def read_env_file(path: Path) -> dict[str, str]:
             code="env_file_invalid",
             hint="save it as UTF-8",
         ) from None
+    if len(text) > MAX_FILE_CHARACTERS:
+        raise UserError(
+            f"the environment file {path} is over {MAX_FILE_CHARACTERS} characters",
+            code="env_file_invalid",
+            hint="leave out what the server does not need",
+        )
     return parse_env_file(text, str(path))
 
 

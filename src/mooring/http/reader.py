@@ -28,6 +28,7 @@ from mooring.http.rules import (
     wants_close,
 )
 from mooring.wire.http import Head, Request, Response
+from mooring.wire.pieces import Pieces, keep_piece
 
 __all__ = ["BODY", "HEAD", "IDLE", "Admission", "Budget", "RequestReader"]
 
@@ -122,7 +123,7 @@ class RequestReader:
         self._fields = NO_HEAD.fields
         self._known = KnownHeads() if known is None else known
         self._whole = b""  # what is being fed, if it may be a whole request
-        self._body: list[bytes] = []
+        self._body: Pieces = []
         self._parser = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes | memoryview) -> None:
@@ -150,6 +151,8 @@ class RequestReader:
             self._check_unfinished(len(data))
 
     def _check_unfinished(self, fed_bytes: int) -> None:
+        if len(self._fields) + len(self._head.repeated) > self._limits.max_headers:
+            raise _too_many_headers(self._limits)
         # The parser keeps an unfinished field or chunk extension to itself, so what it was fed is
         # counted instead, but for the read in which the request began: that may hold other requests.
         if self._begun:
@@ -275,15 +278,18 @@ class RequestReader:
             raise _body_too_large(self._limits)
         if budget.taken_bytes > budget.limit_bytes:
             raise Refusal(503, "too_busy", "too much is being sent here at the same time; try again")
-        self._body.append(piece)
+        if self._body:
+            keep_piece(self._body, piece)
+        else:
+            self._body.append(piece)  # nearly always the only one
 
     def on_message_complete(self) -> None:
         """The request is complete."""
         if self._upgrading:
             return
-        head, pieces, body = self._head, self._body, b""
-        if pieces:
-            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        head, body = self._head, b""
+        if self._body:
+            body = b"".join(self._body)  # a single piece is not copied
             self._body = []
             self._budget.taken_bytes -= self._body_bytes
         self.state = IDLE
@@ -297,7 +303,7 @@ def _check_size(head: Head, limits: Limits) -> None:
     fields, repeated = head.fields, head.repeated
     count = len(fields) + len(repeated)
     if count > limits.max_headers:
-        raise Refusal(431, "too_many_headers", f"more than {limits.max_headers} header fields")
+        raise _too_many_headers(limits)
     size = sum(map(len, fields)) + sum(map(len, fields.values())) + 4 * count
     if repeated:
         size += sum(len(name) + len(value) for name, value in repeated)
@@ -311,6 +317,10 @@ def _malformed(error: httptools.HttpParserError, data: bytes | memoryview) -> Re
     if "PRI" in str(error):
         return Refusal(505, "unknown_version", "HTTP/2 is not spoken here: use HTTP/1.1")
     return Refusal(400, "malformed", f"not a well-formed HTTP/1.1 request: {error}")
+
+
+def _too_many_headers(limits: Limits) -> Refusal:
+    return Refusal(431, "too_many_headers", f"more than {limits.max_headers} header fields")
 
 
 def _too_many_header_bytes() -> Refusal:

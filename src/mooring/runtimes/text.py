@@ -7,6 +7,8 @@ with a mark that says how much is missing; the rest is dropped as it comes, not 
 
 import codecs
 
+from mooring.wire.pieces import Pieces, keep_piece
+
 __all__ = ["MAX_TEXT_BYTES", "TextLines"]
 
 MAX_TEXT_BYTES = 64 * 1024
@@ -19,7 +21,7 @@ class TextLines:
 
     def __init__(self, limit_bytes: int = MAX_TEXT_BYTES) -> None:
         self._limit = limit_bytes
-        self._parts: list[bytes] = []
+        self._parts: Pieces = []
         self._kept = 0
         self._length = 0
 
@@ -45,7 +47,7 @@ class TextLines:
         self._length += len(piece)
         room = self._limit - self._kept
         if room > 0:
-            self._parts.append(piece[:room])
+            keep_piece(self._parts, piece[:room])
             self._kept += min(len(piece), room)
 
     def _finish(self) -> str:

@@ -11,6 +11,8 @@
 
 from typing import NamedTuple
 
+from mooring.wire.pieces import Pieces, keep_piece
+
 __all__ = ["HEAD_BYTES", "TAIL_BYTES", "LineDecoder", "LongLine"]
 
 HEAD_BYTES = 4096
@@ -37,7 +39,7 @@ class LineDecoder:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._parts: list[bytes] = []
+        self._parts: Pieces = []
         self._pending = 0
         self._overflow = False
         self._head = b""
@@ -73,7 +75,7 @@ class LineDecoder:
             self._head += piece[: HEAD_BYTES - len(self._head)]
             self._tail = (self._tail + piece)[-TAIL_BYTES - 1 :]
             return
-        self._parts.append(piece)
+        keep_piece(self._parts, piece)
         if self._pending > self._limit + 1:
             whole = b"".join(self._parts)
             self._parts.clear()

@@ -210,6 +210,9 @@ async def test_unfinished_bodies_of_all_connections_share_one_bound() -> None:
             pass
         second.send(head + b"x" * 99_999)
         assert (await second.answer()).status == 503
+        small = await served.peer()
+        small.send(post(b"x" * 60_000))
+        assert (await small.answer()).status == 200, "nobody is kept from sending little"
         first.send(b"x")
         assert (await first.answer()).status == 200
         again = await served.peer()

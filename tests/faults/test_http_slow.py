@@ -7,7 +7,7 @@ import pytest
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange, Response
 from tests.http_client import Held, Served, echo, get, post, serving
-from tests.support import on_both_loops, until
+from tests.support import on_both_loops, until, within
 
 QUICK = Limits(
     header_timeout_s=0.3,
@@ -183,3 +183,56 @@ async def test_resets_at_any_moment() -> None:
         await held.count_gone(1)
         exchange.write(b"x")
         exchange.end()
+
+
+def sized(exchange: Exchange) -> None:
+    """Answers with as many bytes as the path says."""
+    exchange.respond(Response(200, b"x" * int(exchange.request.path[1:])))
+
+
+@on_both_loops
+async def test_of_those_that_do_not_read_the_one_that_holds_most_is_cut_when_it_is_too_much() -> None:
+    """Sockets take some megabytes of an answer; the rest is with us."""
+    async with serving(sized, limits=Limits(max_unsent_bytes=50_000_000)) as served, within():
+        less, more = await served.peer(limit=1024), await served.peer(limit=1024)
+        less.send(get("/30000000"))
+        await less.head()
+        more.send(get("/40000000"))
+        await until(lambda: served.listener.connections == 1)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await more.answer()
+        assert len(await less.reader.readexactly(30_000_000)) == 30_000_000
+
+
+@on_both_loops
+async def test_answers_that_wait_for_their_turn_count_too() -> None:
+    held = Held()
+    async with serving(held, limits=Limits(max_unsent_bytes=1_000_000)) as served, within():
+        peer = await served.peer()
+        peer.send(get("/1") + get("/2"))
+        _, second = await held.count(2)
+        second.respond(Response(200, b"x" * 2_000_000))
+        await served.listener.wait_drained()
+
+
+@on_both_loops
+async def test_bodies_of_requests_that_wait_for_their_turn_count_as_arriving() -> None:
+    held = Held()
+    limits = Limits(max_pipelined=1, max_body_bytes=100_000, max_unfinished_bytes=150_000)
+    async with serving(held, limits=limits) as served, within():
+        first, second = await served.peer(), await served.peer()
+        first.send(get() + post(b"x" * 100_000))
+        await until(lambda: served.all_connections and any(c._waiting for c in served.all_connections))
+        second.send(post(b"x" * 100_000))
+        assert (await second.answer()).status == 503
+        [exchange] = await held.count(1)
+        exchange.respond(Response(200))
+        _, waiting = await held.count(2)
+        assert len(waiting.request.body) == 100_000
+        third = await served.peer()
+        third.send(post(b"x" * 100_000))
+        await held.count(3)
+        first.send(post(b"x" * 100_000))
+        await until(lambda: any(c._waiting for c in served.all_connections))
+        await served.listener.aclose()
+        assert served.listener._house.budget.taken_bytes == 0

@@ -461,5 +461,5 @@ async def test_a_signal_that_came_before_the_start_opens_nothing() -> None:
 
 async def test_a_message_may_be_as_large_as_was_asked_for() -> None:
     limits = foreground._limits(1 << 30)
-    assert limits.max_body_bytes == 1 << 30 < limits.max_unfinished_bytes
+    assert limits.max_body_bytes == 1 << 30 < limits.max_unfinished_bytes == limits.max_unsent_bytes
     assert foreground._limits(1000).max_unfinished_bytes == Limits().max_unfinished_bytes

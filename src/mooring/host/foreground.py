@@ -98,10 +98,13 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
 
 
 def _limits(max_message_bytes: int) -> Limits:
-    """A body is one message; whatever its bound, four of the largest may be under way."""
+    """A body is one message; whatever its bound, four of the largest may be under way, either way."""
     usual = Limits()
-    unfinished_bytes = max(usual.max_unfinished_bytes, 4 * max_message_bytes)
-    return Limits(max_body_bytes=max_message_bytes, max_unfinished_bytes=unfinished_bytes)
+    return Limits(
+        max_body_bytes=max_message_bytes,
+        max_unfinished_bytes=max(usual.max_unfinished_bytes, 4 * max_message_bytes),
+        max_unsent_bytes=max(usual.max_unsent_bytes, 4 * max_message_bytes),
+    )
 
 
 def _route(router: Router, workload: Workload, pages: Pages) -> None:

@@ -127,7 +127,9 @@ class Connection(asyncio.Protocol):
         """The transport is closed."""
         self._pipeline.lose()
         self._pipeline.pending.clear()
-        self._waiting.clear()
+        while self._waiting:
+            self._next_waiting()
+        self._house.note_fast(self)
         self._unfed = NOTHING
         self._reader.give_up()
         self._house.connections.discard(self)
@@ -136,10 +138,12 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer reads more slowly than we write."""
         self._pipeline.is_paused = True
+        self._house.note_slow(self)
 
     def resume_writing(self) -> None:
         """The peer has caught up."""
         self._pipeline.resume()
+        self._house.note_fast(self)
         if self._waiting:
             self._schedule_pump()
 
@@ -169,9 +173,16 @@ class Connection(asyncio.Protocol):
         if not keep_alive or self._only_one:
             self._input_over = True
         if self._waiting or pipeline.is_paused or len(pipeline.pending) >= self._depth:
+            self._house.budget.taken_bytes += len(request.body)
             self._waiting.append((request, is_http_1_0))
         else:
             self._dispatch(request, is_http_1_0)
+
+    def _next_waiting(self) -> tuple[Request, bool] | Refusal:
+        next_one = self._waiting.popleft()
+        if not isinstance(next_one, Refusal):
+            self._house.budget.taken_bytes -= len(next_one[0].body)
+        return next_one
 
     def _dispatch(self, request: Request, is_http_1_0: bool) -> None:
         exchange = self._pipeline.add(request, is_http_1_0)
@@ -218,7 +229,7 @@ class Connection(asyncio.Protocol):
         while self._waiting and len(pipeline.pending) < self._depth and not pipeline.is_paused:
             if pipeline.gone:
                 return
-            next_one = self._waiting.popleft()
+            next_one = self._next_waiting()
             if isinstance(next_one, Refusal):
                 self._answer_refusal(next_one)
             else:
@@ -269,6 +280,11 @@ class Connection(asyncio.Protocol):
         """Nothing is under way: no request begun, none unanswered."""
         return not (self._pipeline.pending or self._waiting or self._unfed) and self._reader.state == IDLE
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Answers that the peer has not read, so far as we still hold them."""
+        return self._transport.get_write_buffer_size() + self._pipeline.held_bytes
+
     def abort(self) -> None:
         """Cut it now; pending exchanges hear of it."""
         self._transport.abort()
@@ -279,6 +295,8 @@ class Connection(asyncio.Protocol):
         buffered = self._transport.get_write_buffer_size()
         heard, self._heard = self._heard, False
         waits.look_at_turns(self._turns)
+        if self._pipeline.is_paused or len(self._pipeline.pending) > 1:
+            self._house.note_slow(self)  # more may wait there by now
         if waits.look_at_output(now, written=written, buffered=buffered) is Overdue.WRITE:
             log.info("%r aborted: it does not read", self)
             self._transport.abort()

@@ -1,6 +1,7 @@
 """What the connections of one listener share, and what they ask of a transport's socket."""
 
 import asyncio
+import logging
 import select
 import socket
 import struct
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING
 from mooring.http.heads import KnownHeads
 from mooring.http.limits import Limits
 from mooring.http.problems import problem
-from mooring.http.reader import Admission, Budget
+from mooring.http.reader import Admission
+from mooring.wire.budget import Budget
 from mooring.wire.http import App, Exchange
 
 if TYPE_CHECKING:
     from mooring.http.connection import Connection
 
 __all__ = ["House", "has_unread", "overloaded", "peer_name", "reset_on_close"]
+
+
+log = logging.getLogger("mooring.http")
 
 
 class House:
@@ -30,6 +35,7 @@ class House:
         self.clock = clock
         self.admit = admit
         self.budget = Budget(limits.max_unfinished_bytes)
+        """Bodies that arrive, and those of requests that wait behind others of their connection."""
         self.known_heads = KnownHeads()
         self.arriving: set[Connection] = set()
         """Accepted, on their way to a transport."""
@@ -41,6 +47,32 @@ class House:
         self.stopped = False
         """No connection comes any more; idle ones close, spread over `spread_s`."""
         self.spread_s = 1.0
+        self._slow: set[Connection] = set()
+        self._weighing = False
+
+    def note_slow(self, connection: "Connection") -> None:
+        """Answers wait there for a peer to read them. Looked at in the next turn: by then many are sent."""
+        self._slow.add(connection)
+        if not self._weighing:
+            self._weighing = True
+            asyncio.get_running_loop().call_soon(self._weigh)
+
+    def note_fast(self, connection: "Connection") -> None:
+        """None does any more."""
+        self._slow.discard(connection)
+
+    def _weigh(self) -> None:
+        """Where more waits than may, cut the connections that hold most of it, until no more does."""
+        self._weighing = False
+        unsent = {connection: connection.unsent_bytes for connection in self._slow}
+        total, limit = sum(unsent.values()), self.limits.max_unsent_bytes
+        for connection in sorted(unsent, key=lambda each: unsent[each], reverse=True):
+            if total <= limit:
+                return
+            total -= unsent[connection]
+            self._slow.discard(connection)
+            log.warning("%r aborted: too much waits for peers that do not read, and most for it", connection)
+            connection.abort()
 
 
 def overloaded(exchange: Exchange) -> None:

@@ -32,7 +32,10 @@ class Limits:
     max_body_bytes: int = 64 * MIB
     """The size of the largest message the proxy takes. More is 413."""
     max_unfinished_bytes: int = 256 * MIB
-    """Bodies that are still arriving, of all connections together: four of the largest. More is 503."""
+    """Bodies that are still arriving, or wait behind other requests of their connection, of all
+    connections together: four of the largest. More is 503, but for a small one."""
+    max_unsent_bytes: int = 256 * MIB
+    """Answers that peers have not read, of all connections together. Beyond that the slowest are cut."""
     max_pipelined: int = 8
     """Requests of one connection that are with the app at once. Real clients send one at a time."""
 

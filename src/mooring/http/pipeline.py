@@ -70,6 +70,11 @@ class Pipeline:
         """Is a stream open, or held back?"""
         return any(exchange.state == STREAMING for exchange in self.pending)
 
+    @property
+    def held_bytes(self) -> int:
+        """What waits for its turn."""
+        return sum(len(piece) for exchange in self.pending for piece in exchange.held)
+
     # For exchanges.
 
     def begin(self, exchange: HttpExchange) -> None:

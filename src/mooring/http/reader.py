@@ -27,10 +27,11 @@ from mooring.http.rules import (
     split_target,
     wants_close,
 )
+from mooring.wire.budget import Budget
 from mooring.wire.http import Head, Request, Response
 from mooring.wire.pieces import Pieces, keep_piece
 
-__all__ = ["BODY", "HEAD", "IDLE", "Admission", "Budget", "RequestReader"]
+__all__ = ["BODY", "HEAD", "IDLE", "Admission", "RequestReader"]
 
 IDLE, HEAD, BODY, REPLAY = range(4)
 
@@ -46,21 +47,12 @@ CHUNK_OVERHEAD_BYTES = 20
 HEAD_OVERHEAD_BYTES = 32
 
 FREE_BODY_BYTES = 64 * 1024
-"""A body up to this size is read before anybody is asked: small enough to hold, and judged afterwards."""
+"""A body up to this size is read before anybody is asked: small enough to hold, and judged afterwards.
+It is read also while others send more than all together may."""
 
 Admission = Callable[[Request], Response | None]
 """Judges a request by its head; an answer refuses it."""
 OnRequest = Callable[[Request, bool, bool], None]
-
-
-class Budget:
-    """What all connections together hold of bodies that are still arriving."""
-
-    __slots__ = ("limit_bytes", "taken_bytes")
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
-        self.taken_bytes = 0
 
 
 class RequestReader:
@@ -276,7 +268,7 @@ class RequestReader:
         budget.taken_bytes += len(piece)
         if self._body_bytes > self._limits.max_body_bytes:
             raise _body_too_large(self._limits)
-        if budget.taken_bytes > budget.limit_bytes:
+        if budget.taken_bytes > budget.limit_bytes and self._body_bytes > FREE_BODY_BYTES:
             raise Refusal(503, "too_busy", "too much is being sent here at the same time; try again")
         if self._body:
             keep_piece(self._body, piece)

@@ -2,13 +2,16 @@
 
 import json
 import os
+import re
 import signal
 import sys
+from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
 from mooring.runtimes.stopping import StopPatience
-from tests.hosting import hosting
+from tests.hosting import SCRIPTED, Host, hosting
 from tests.mcp_client import McpClient, client_of
 from tests.support import within
 
@@ -53,4 +56,69 @@ async def test_sessions_that_come_and_go_faster_than_their_processes_end(
         os.kill(leaving[0]["pid"], signal.SIGKILL)
         async with McpClient(host.port) as late, within():
             while (await late.raw("POST", body)).status == 503:
+                pass
+
+
+async def held(host: Host, kind: str) -> float:
+    """What `/metrics` says is held of that kind."""
+    async with McpClient(host.port, path="/metrics") as probe:
+        page = (await probe.raw("GET")).body.decode()
+    [number] = re.findall(rf'^mooring_held_bytes{{.*of="{kind}"}} (\S+)$', page, re.MULTILINE)
+    return float(number)
+
+
+SMALL: dict[str, Any] = {"max_message_bytes": 1_000_000, "shared_bytes": 4_000_000, "max_sessions": 40}
+"""Four of the largest messages for all, and a tenth of one for each session in any case."""
+LARGE = "x" * 950_000
+
+
+async def test_calls_of_all_sessions_share_one_bound_and_each_has_its_share() -> None:
+    async with hosting(SCRIPTED, **SMALL) as host, client_of(host.port) as other:
+        async with client_of(host.port) as client:
+            for id in "abcd":
+                await client.send("POST", client.request("x/hold", {"pad": LARGE}, id=id))
+                async with within():
+                    while await held(host, "calls") < (ord(id) - ord("a") + 1) * 950_000:
+                        pass
+                await client.pid()  # so it has read the one before
+            refused = await other.ask("x/any", {"pad": LARGE})
+            assert refused["error"]["data"] == {"reason": "too_busy", "retryable": True}
+            assert await other.result("x/any", {"pad": "x" * 90_000}), "its share"
+            refused = await client.ask("x/any", {"pad": "x" * 250_000})
+            assert refused["error"]["data"]["reason"] == "too_busy", "this one has had it"
+            await client.raw("DELETE")
+        assert await other.result("x/any", {"pad": LARGE})
+        assert await held(host, "calls") == 0
+
+
+async def test_what_servers_do_not_read_counts_also_if_no_call_waits_for_it() -> None:
+    """Notifications: one in the pipe of each stalled server, one behind it; then a call that has ended."""
+    async with (
+        hosting(SCRIPTED, **SMALL, recovery_wait_s=60, cancel_wait_s=0) as host,
+        AsyncExitStack() as stack,
+    ):
+        stalled = [await stack.enter_async_context(client_of(host.port)) for _ in range(3)]
+        pids = [await client.pid() for client in stalled]
+        note = json.dumps({"jsonrpc": "2.0", "method": "x/note", "params": {"pad": LARGE}}).encode()
+        for client in stalled:
+            await client.ask("x/stall")
+        await stalled[0].raw("POST", note)
+        await stalled[1].raw("POST", note)
+        unread = await stalled[2].send("POST", stalled[2].request("x/any", {"pad": LARGE}, id="c"))
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c"}}
+        await stalled[2].send("POST", json.dumps(cancelled).encode())
+        async with within():
+            assert json.loads((await unread.answer()).body)["error"]["data"]["reason"] == "cancelled"
+        assert await held(host, "calls") == pytest.approx(3 * 950_000, abs=1000)
+        waiting = await stalled[0].send("POST", note)
+        async with within():
+            while await held(host, "calls") < 3_800_000:
+                pass
+        assert (await stalled[1].raw("POST", note)).status == 202, "dropped, and said so in the log"
+        assert host.events("message_dropped")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        async with within():
+            assert (await waiting.answer()).status == 202
+            while await held(host, "calls"):
                 pass

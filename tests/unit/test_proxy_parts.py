@@ -12,6 +12,7 @@ from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.streams import EventStream, Streams
 from mooring.proxy.waiting import Waiting, WaitingLine
 from mooring.wire import jsonrpc
+from mooring.wire.budget import Budget
 from mooring.wire.http import Head, Headers, Request, Response
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.sse import EventDecoder
@@ -299,19 +300,30 @@ def test_on_the_old_transport_answers_go_to_the_one_stream() -> None:
 
 
 def test_lines_wait_in_order_within_a_bound_of_bytes() -> None:
-    parts, waiting = Parts(), Waiting(10)
+    in_flight = Budget(20, sharers=2)
+    parts, waiting = Parts(), Waiting(10, in_flight)
     calls = [parts.call(n, sent=False) for n in range(3)]
-    assert waiting.fits(b"x" * 100), "one line always fits, or it never would"
+    assert waiting.fits(WaitingLine(b"x" * 100, calls[0])), "one line always fits, or it never would"
     waiting.append(WaitingLine(b"aaaa", calls[0]))
-    assert waiting.fits(b"x" * 6) and not waiting.fits(b"x" * 7)
+    assert waiting.fits(WaitingLine(b"x" * 6, calls[1])) and not waiting.fits(WaitingLine(b"x" * 7, calls[1]))
     waiting.append(WaitingLine(b"bbbbbb", calls[1]))
     waiting.put_back(WaitingLine(b"first", calls[2]))
     waiting.remove(calls[0])
     waiting.remove(calls[0])  # not there
     assert [waiting.pop().line, waiting.pop().line] == [b"first", b"bbbbbb"]
-    assert not waiting.items and waiting.fits(b"x" * 10)
-    waiting.append(WaitingLine(b"c"))
-    assert [item.line for item in waiting.take_all()] == [b"c"] and not waiting.items
+    assert not waiting.items and in_flight.taken_bytes == 0, "calls are counted by those who make them"
+
+
+def test_lines_of_no_call_wait_within_a_bound_of_all_sessions_together() -> None:
+    in_flight = Budget(20, sharers=2)
+    waiting = Waiting(100, in_flight)
+    waiting.append(WaitingLine(b"c" * 15))
+    assert in_flight.taken_bytes == 15
+    assert waiting.fits(WaitingLine(b"x" * 5)) and not waiting.fits(WaitingLine(b"x" * 6))
+    assert Waiting(100, in_flight).fits(WaitingLine(b"x" * 10)), "another session's share"
+    assert not Waiting(100, in_flight).fits(WaitingLine(b"x" * 11))
+    assert [item.line for item in waiting.take_all()] == [b"c" * 15]
+    assert not waiting.items and in_flight.taken_bytes == 0
 
 
 @pytest.mark.parametrize(

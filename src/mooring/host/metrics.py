@@ -23,6 +23,7 @@ def render(workload: Workload, listener: Listener) -> bytes:
     stats, seen = workload.proxy.stats, workload.supervisor.snapshot()
     sessions = Counter(str(session.state) for session in workload.proxy.sessions.values())
     instances = Counter(report.use for report in workload.report())
+    held = {"calls": workload.proxy.in_flight.taken_bytes}
     page.gauge("build_info", "Which Mooring this is.", [({"version": __version__}, 1)])
     states = [({"state": str(state)}, int(state is seen.state)) for state in State]
     page.gauge("state", "1 for the state the server is in.", states)
@@ -31,6 +32,7 @@ def render(workload: Workload, listener: Listener) -> bytes:
     page.gauge("instances", "Server processes.", _by("use", instances))
     page.gauge("calls_in_flight", "Calls not answered yet.", [({}, workload.proxy.calls_in_flight)])
     page.gauge("connections", "Open connections.", [({}, listener.connections)])
+    page.gauge("held_bytes", "Messages held in memory, of all sessions together.", _by("of", held))
     retained = sum(session.streams.retained_bytes for session in workload.proxy.sessions.values())
     page.gauge("retained_bytes", "Messages kept for clients that come back.", [({}, retained)])
     page.gauge("tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])

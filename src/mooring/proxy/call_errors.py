@@ -12,7 +12,7 @@ from mooring.proxy.ports import ExitLike
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Id
 
-__all__ = ["Failure", "id_in_use", "out_of_order", "overdue", "session_ended", "too_many_calls"]
+__all__ = ["Failure", "id_in_use", "out_of_order", "overdue", "session_ended", "too_busy", "too_many_calls"]
 
 
 class Failure(NamedTuple):
@@ -59,6 +59,12 @@ def too_many_calls(id: Id, limit: int) -> bytes:
     """One session may not take all."""
     text = f"{limit} calls are running on this session; no more are taken"
     return Failure("too_many_calls", text, retryable=True).response(id)
+
+
+def too_busy(id: Id) -> bytes:
+    """All sessions together have as much under way as there is room for, and this one more than its share."""
+    text = "the calls of all sessions together are too large; this one was not executed"
+    return Failure("too_busy", text, retryable=True).response(id)
 
 
 def id_in_use(id: Id) -> bytes:

@@ -28,13 +28,17 @@ from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.proxy.waiting import Waiting, WaitingLine
+from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Memory
 
-__all__ = ["Link", "LinkOwner", "LinkState"]
+__all__ = ["LARGE_BYTES", "Link", "LinkOwner", "LinkState"]
 
 log = logging.getLogger("mooring.session")
+
+LARGE_BYTES = 256 * 1024
+"""A line from this size on is more than what an instance leaves unread anyway, and is counted."""
 
 
 class LinkState(StrEnum):
@@ -99,11 +103,14 @@ class Link:
         "_channel",
         "_clock",
         "_id_prefix",
+        "_in_flight",
         "_owner",
         "_paused",
         "_policy",
         "_requests",
         "_task",
+        "_unread_bytes",
+        "_unread_call",
         "_waiting",
         "on_line",
         "on_long_line",
@@ -118,6 +125,8 @@ class Link:
         policy: SessionPolicy,
         clock: Callable[[], float],
         id_prefix: str,
+        *,
+        in_flight: Budget,
     ) -> None:
         self.state = ASLEEP
         self.reset_by = ""
@@ -133,7 +142,10 @@ class Link:
         self._paused = False
         self._requests = OwnRequests()
         self._task: asyncio.Task[None] | None = None
-        self._waiting = Waiting(policy.waiting_bytes)
+        self._waiting = Waiting(policy.waiting_bytes, in_flight)
+        self._in_flight = in_flight
+        self._unread_bytes = 0
+        self._unread_call: Call | None = None
 
     @property
     def pid(self) -> int | None:
@@ -163,7 +175,7 @@ class Link:
         item = WaitingLine(line, call, accepted, self._clock(), bound)
         if self.state is CLOSED:
             self._owner.on_dismissed(item, "session_ended", "the session has ended")
-        elif self._waiting.fits(line):
+        elif self._waiting.fits(item):
             self._waiting.append(item)
             self.wake()
         else:
@@ -195,14 +207,30 @@ class Link:
         self, channel: Channel, line: bytes, call: Call | None, accepted: Callable[[], None] | None
     ) -> None:
         position = channel.send(line)
+        if len(line) >= LARGE_BYTES:
+            # The only one: after it nothing is written until the instance is writable.
+            self._count_unread(0 if call is not None else len(line), call)
         if call is not None:
             call.sent = True
             call.position = position
         if accepted is not None:
             accepted()
 
+    def disown(self, call: Call) -> None:
+        """A call has ended. A large line stays in memory until the instance has read it all the same."""
+        if self._unread_call is call:
+            self._count_unread(len(call.line))
+
+    def _count_unread(self, size_bytes: int, call: Call | None = None) -> None:
+        """What of a large line is not counted with its call."""
+        self._in_flight.taken_bytes += size_bytes - self._unread_bytes
+        self._unread_bytes = size_bytes
+        self._unread_call = call
+
     def on_writable(self) -> None:
         """The instance reads again, or is ready: send what waits."""
+        if self._channel is not None and self._channel.writable:
+            self._count_unread(0)
         while self._waiting.items and self.state is LIVE:
             channel = self._channel
             if channel is None or not channel.writable:
@@ -287,6 +315,7 @@ class Link:
     def on_gone(self, exit: ExitLike) -> None:
         """The instance has ended by itself: an event, not an ending."""
         channel, self._channel = self._channel, None
+        self._count_unread(0)
         if self.state is CLOSED or channel is None:
             return
         self.reset_by = str(exit)
@@ -320,6 +349,7 @@ class Link:
 
     def _drop(self, reason: str, *, failed: bool = False) -> None:
         channel, self._channel = self._channel, None
+        self._count_unread(0)
         if channel is not None:
             self._backend.release(channel, reason, failed=failed)
 

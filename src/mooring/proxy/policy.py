@@ -49,6 +49,14 @@ class SessionPolicy:
     backlog_messages: int = 256
     """Messages of the server for which no stream is open."""
 
+    shared_bytes: int = 256 * MIB
+    """What all sessions together may hold, of each kind; see `budget_bytes`."""
+
+    @property
+    def budget_bytes(self) -> int:
+        """Whatever the bound of a message, four of the largest may be under way."""
+        return max(self.shared_bytes, 4 * self.max_message_bytes)
+
     @property
     def waiting_bytes(self) -> int:
         """What may wait for a server that does not read."""

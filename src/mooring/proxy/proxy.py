@@ -12,6 +12,7 @@ from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend
 from mooring.proxy.session import Session
 from mooring.proxy.stats import Stats
+from mooring.wire.budget import Budget
 
 __all__ = ["Proxy"]
 
@@ -31,6 +32,8 @@ class Proxy:
         self.policy = policy
         self.stats = Stats()
         self.noise = Noise(name)
+        self.in_flight = Budget(policy.budget_bytes, policy.max_sessions)
+        """Messages of clients: calls until they are answered, others until the server has them."""
         self.clock = clock
         self.sessions: dict[str, Session] = {}
         self._backend = backend
@@ -59,6 +62,7 @@ class Proxy:
             policy=self.policy,
             stats=self.stats,
             noise=self.noise,
+            in_flight=self.in_flight,
             clock=self.clock,
             on_closed=self._closed,
         )

@@ -16,7 +16,7 @@ from mooring.proxy import call_errors
 from mooring.proxy.call_errors import Failure, overdue
 from mooring.proxy.calls import Call, Reply, ReplyPort
 from mooring.proxy.delivery import Delivery
-from mooring.proxy.link import Link, LinkState
+from mooring.proxy.link import LARGE_BYTES, Link, LinkState
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
@@ -25,6 +25,7 @@ from mooring.proxy.streams import EventStream, Streams
 from mooring.proxy.waiting import WaitingLine
 from mooring.wire import jsonrpc
 from mooring.wire.asked import Asked
+from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Memory, Replay, read_handshake
@@ -46,6 +47,7 @@ class Session:
         "_clock",
         "_closed",
         "_delivery",
+        "_in_flight",
         "_link",
         "_noise",
         "_on_closed",
@@ -76,6 +78,7 @@ class Session:
         policy: SessionPolicy,
         stats: Stats,
         noise: Noise,
+        in_flight: Budget,
         clock: Callable[[], float],
         on_closed: Callable[["Session"], None],
     ) -> None:
@@ -92,7 +95,8 @@ class Session:
         self._asked = Asked(own_id, policy.max_asked)
         self._clock = clock
         self._closed = False
-        self._link = Link(self, backend, policy, clock, own_id)
+        self._in_flight = in_flight
+        self._link = Link(self, backend, policy, clock, own_id, in_flight=in_flight)
         self._noise = noise
         self._on_closed = on_closed
         self._policy = policy
@@ -136,11 +140,12 @@ class Session:
         """A call: it will be answered through `reply`, whatever happens."""
         now = self.last_used = self._clock()
         id = request.request_id
-        refusal = self._refusal(id, request.method)
+        refusal = self._refusal(id, request.method, len(line))
         if refusal is not None:
             reply.answer(refusal, now)
             return
         call = self.calls[id] = Call(id, request, line, reply, now)
+        self._in_flight.taken_bytes += len(line)
         self._stats.calls += 1
         if self._policy.call_timeout_s is not None:
             call.deadline = now + self._policy.call_timeout_s
@@ -151,7 +156,7 @@ class Session:
         if self._delivery.backlog and self.calls.get(id) is call:
             self._delivery.put_questions(reply, now)
 
-    def _refusal(self, id: Id, method: str | None) -> bytes | None:
+    def _refusal(self, id: Id, method: str | None, size_bytes: int) -> bytes | None:
         """Why a call cannot be taken; None if it can."""
         if self._closed:
             return call_errors.session_ended(id)
@@ -159,6 +164,10 @@ class Session:
             return call_errors.id_in_use(id)
         if len(self.calls) >= self._policy.max_calls:
             return call_errors.too_many_calls(id, self._policy.max_calls)
+        if self._in_flight.taken_bytes + size_bytes > self._in_flight.limit_bytes:
+            held_bytes = sum(len(call.line) for call in self.calls.values())
+            if not self._in_flight.has_room(size_bytes, held_bytes):
+                return call_errors.too_busy(id)
         begun = self._is_begun()
         if (method == "initialize") is begun:
             return call_errors.out_of_order(id, begun=begun)
@@ -496,7 +505,13 @@ class Session:
     def _finish(self, id: Id) -> Call | None:
         """The call is about to be answered: it is in flight no longer."""
         call = self.calls.pop(id, None)
-        if call is not None and call.token is not None and self._tokens.get(call.token) is call:
+        if call is None:
+            return None
+        size_bytes = len(call.line)
+        self._in_flight.taken_bytes -= size_bytes
+        if size_bytes >= LARGE_BYTES:
+            self._link.disown(call)
+        if call.token is not None and self._tokens.get(call.token) is call:
             del self._tokens[call.token]
             if b'"task"' in call.line:  # its progress goes on after the answer that names the task
                 self._task_tokens[call.token] = None

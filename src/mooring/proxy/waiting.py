@@ -1,7 +1,8 @@
 """Towards the server: lines that cannot be sent yet, in order, and their senders with them.
 
-Bounded in bytes: a sender that does not fit is told so. That, and a notification's 202 that
-is held back until its line is on its way, is the back-pressure a client feels.
+Bounded in bytes, for each session, and for all together: a sender that does not fit is told so. That,
+and a notification's 202 that is held back until its line is on its way, is the back-pressure a
+client feels.
 """
 
 from collections import deque
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mooring.proxy.calls import Call
+from mooring.wire.budget import Budget
 
 __all__ = ["Waiting", "WaitingLine"]
 
@@ -27,32 +29,42 @@ class WaitingLine(NamedTuple):
 class Waiting:
     """The queue of one session."""
 
-    __slots__ = ("_bytes", "_limit", "items")
+    __slots__ = ("_bytes", "_in_flight", "_limit", "items")
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, in_flight: Budget) -> None:
         self._limit = limit_bytes
+        self._in_flight = in_flight  # has the calls already
         self.items: deque[WaitingLine] = deque()
         self._bytes = 0
 
-    def fits(self, line: bytes) -> bool:
-        """One line always fits, whatever its size; more only within the bound."""
-        return not self.items or self._bytes + len(line) <= self._limit
+    def fits(self, item: WaitingLine) -> bool:
+        """One line always fits, whatever its size, more only within the bound; for a line of no call there
+        must be room among all sessions too."""
+        size = len(item.line)
+        if self.items and self._bytes + size > self._limit:
+            return False
+        return item.call is not None or self._in_flight.has_room(size, self._bytes)
 
     def append(self, item: WaitingLine) -> None:
         """Queue a line."""
         self.items.append(item)
-        self._bytes += len(item.line)
+        self._count(item, 1)
 
     def put_back(self, item: WaitingLine) -> None:
         """Queue a line before all others: it was sent to an instance that is gone."""
         self.items.appendleft(item)
-        self._bytes += len(item.line)
+        self._count(item, 1)
 
     def pop(self) -> WaitingLine:
         """The next line."""
         item = self.items.popleft()
-        self._bytes -= len(item.line)
+        self._count(item, -1)
         return item
+
+    def _count(self, item: WaitingLine, sign: int) -> None:
+        self._bytes += sign * len(item.line)
+        if item.call is None:
+            self._in_flight.taken_bytes += sign * len(item.line)
 
     def remove(self, call: Call) -> None:
         """The call need not be sent any more."""
@@ -74,5 +86,6 @@ class Waiting:
         taken = [item for item in self.items if wanted(item)]
         if taken:
             self.items = deque(item for item in self.items if not wanted(item))
-            self._bytes -= sum(len(item.line) for item in taken)
+            for item in taken:
+                self._count(item, -1)
         return taken

@@ -12,7 +12,7 @@ import pytest
 from mooring.supervise.restart import RestartPolicy
 from tests.hosting import DEMO, SCRIPTED, hosting
 from tests.mcp_client import McpClient, client_of
-from tests.support import within
+from tests.support import suspend, within
 
 EAGER = (sys.executable, str(Path(__file__).with_name("eager_server.py")))
 
@@ -48,7 +48,7 @@ async def test_a_message_that_kills_its_server_is_not_given_to_the_next_one(tmp_
 async def test_a_cancelled_call_is_not_executed_by_the_next_server() -> None:
     async with hosting(DEMO) as host, client_of(host.port) as client:
         pid = int((await client.text("counter")).split('"pid": ')[1].rstrip("}"))
-        os.kill(pid, signal.SIGSTOP)
+        await suspend(pid)
         body = client.request("tools/call", {"name": "counter", "arguments": {}}, id="c")
         cancelled = asyncio.create_task(client.raw("POST", body))
         await in_flight(host.port, 1)
@@ -61,7 +61,7 @@ async def test_a_cancelled_call_is_not_executed_by_the_next_server() -> None:
 async def test_with_retry_a_cancelled_call_is_not_repeated() -> None:
     async with hosting(SCRIPTED, retry=True, cancel_wait_s=60) as host, client_of(host.port) as client:
         pid = await client.pid()
-        os.kill(pid, signal.SIGSTOP)
+        await suspend(pid)
         held = asyncio.create_task(client.raw("POST", client.request("resources/read", id="r")))
         await in_flight(host.port, 1)
         await client.notify("notifications/cancelled", {"requestId": "r"})

@@ -9,7 +9,7 @@ from pathlib import Path
 from mooring.supervise.restart import RestartPolicy
 from tests.hosting import DEMO, SCRIPTED, Host, hosting
 from tests.mcp_client import McpClient, client_of, emission
-from tests.support import alive, until, within
+from tests.support import alive, suspend, until, within
 
 
 async def kill(host: Host, pid: int) -> None:
@@ -251,7 +251,7 @@ async def test_a_call_that_the_dead_server_never_read_is_given_to_the_next_one()
     async with hosting(DEMO) as host, client_of(host.port) as client:
         for _ in range(3):
             pid = json.loads(await client.text("counter"))["pid"]
-            os.kill(pid, signal.SIGSTOP)
+            await suspend(pid)
             calls = [asyncio.create_task(client.call("counter")) for _ in range(10)]
             await _in_flight(host.port, 10)
             os.kill(pid, signal.SIGKILL)

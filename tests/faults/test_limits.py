@@ -122,3 +122,54 @@ async def test_what_servers_do_not_read_counts_also_if_no_call_waits_for_it() ->
             assert (await waiting.answer()).status == 202
             while await held(host, "calls"):
                 pass
+
+
+LOUD = (
+    sys.executable,
+    "-c",
+    r"""
+import json, sys
+def write(text):
+    sys.stdout.write(text)
+    sys.stdout.flush()
+for line in sys.stdin:
+    message = json.loads(line)
+    id, method, params = json.dumps(message.get("id")), message.get("method"), message.get("params") or {}
+    if method == "x/part":
+        write('{"jsonrpc":"2.0","id":%s,"result":"%s' % (id, "x" * params["size"]))
+    elif method == "x/rest":
+        write('"}\n')
+    elif "id" in message:
+        write('{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (id, json.dumps(params)))
+""",
+)
+"""Answers at any length, and with a pause in the middle if asked to."""
+
+
+async def test_lines_that_servers_do_not_finish_share_one_bound() -> None:
+    async with hosting(LOUD, **SMALL) as host, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client_of(host.port)) for _ in range(5)]
+        calls = []
+        for client in clients:
+            calls.append(await client.send("POST", client.request("x/part", {"size": 950_000})))
+            async with within():
+                while await held(host, "unfinished") < min(len(calls), 4) * 950_000:
+                    pass
+        answers = []
+        for client, call in reversed(list(zip(clients, calls, strict=True))):
+            await client.notify("x/rest")
+            async with within():
+                answers.append(json.loads((await call.answer()).body))
+        assert answers[0]["error"]["data"] == {"reason": "too_busy", "retryable": False}, (
+            "no room when it came"
+        )
+        assert [answer["result"] for answer in answers[1:]] == ["x" * 950_000] * 4
+        assert await held(host, "unfinished") == 0
+
+
+async def test_a_batch_of_a_server_is_not_taken_apart_whatever_its_size() -> None:
+    flood = b"[" + b"0," * 2_500_000 + b"0]"
+    async with hosting(SCRIPTED) as host, client_of(host.port, "2025-03-26") as client:
+        answer = await client.emit(flood)
+        assert answer["error"]["data"] == {"reason": "message_too_long", "retryable": False}
+        assert await client.pid()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mooring.wire.budget import Budget
 from mooring.wire.lines import HEAD_BYTES, TAIL_BYTES, LineDecoder, LongLine
 
 MIB = 1024 * 1024
@@ -123,3 +124,17 @@ def test_a_line_over_the_limit_is_never_buffered_whole() -> None:
     assert most <= 1 * MIB + len(piece)
     assert sum(map(len, decoder._parts)) + len(decoder._head) + len(decoder._tail) <= 6 * 1024
     assert decoder.feed(b"\nnext\n") == [LongLine(b"x" * 4096, b"x" * 1024, 20 * MIB), b"next"]
+
+
+def test_unfinished_lines_share_one_bound_and_each_has_its_share() -> None:
+    budget = Budget(1000, sharers=10)
+    first, second, third = (LineDecoder(900, budget) for _ in range(3))
+    assert first.feed(b"a" * 900) == [] and budget.taken_bytes == 900
+    assert second.feed(b"b" * 100) == [], "its share"
+    assert second.feed(b"b") == [], "too much, but it shows only at the end of the line"
+    assert second.feed(b"b" * 700 + b"\nnext\n") == [LongLine(b"b" * 801, b"b" * 801, 801), b"next"]
+    assert third.feed(b"c" * 100 + b"\n") == [b"c" * 100]
+    assert first.feed(b"\n" + b"a" * 500) == [b"a" * 900]
+    assert second.feed(b"b" * 500) == [], "there is room again"
+    assert second.close() == b"b" * 500 and first.close() == b"a" * 500
+    assert budget.taken_bytes == 0

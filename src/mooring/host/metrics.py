@@ -23,7 +23,10 @@ def render(workload: Workload, listener: Listener) -> bytes:
     stats, seen = workload.proxy.stats, workload.supervisor.snapshot()
     sessions = Counter(str(session.state) for session in workload.proxy.sessions.values())
     instances = Counter(report.use for report in workload.report())
-    held = {"calls": workload.proxy.in_flight.taken_bytes}
+    held = {
+        "calls": workload.proxy.in_flight.taken_bytes,
+        "unfinished": workload.unfinished.taken_bytes,
+    }
     page.gauge("build_info", "Which Mooring this is.", [({"version": __version__}, 1)])
     states = [({"state": str(state)}, int(state is seen.state)) for state in State]
     page.gauge("state", "1 for the state the server is in.", states)

@@ -26,7 +26,7 @@ from mooring.proxy.waiting import WaitingLine
 from mooring.wire import jsonrpc
 from mooring.wire.asked import Asked
 from mooring.wire.budget import Budget
-from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
+from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Memory, Replay, read_handshake
 from mooring.wire.params import cancelled_id, progress_of_call, progress_of_note
@@ -242,6 +242,10 @@ class Session:
             self._on_message(message, line)
 
     def _on_batch(self, line: bytes) -> None:
+        if len(line) > MAX_BATCH_BYTES:
+            text = f"a batch of {len(line)} bytes is over the limit of {MAX_BATCH_BYTES}"
+            self._drop(LongLine.of(line), "message_too_long", text)
+            return
         try:
             messages = jsonrpc.parse_batch(line)
         except RemoteProtocolError as error:
@@ -270,10 +274,16 @@ class Session:
         self._tell_noise("junk_on_stdout", f"skips a line of its server that is no message: {shown}")
 
     def on_long_line(self, line: LongLine) -> None:
-        """A message over the limit: whom it concerns is told, everyone else is not disturbed."""
+        """A message over the limit, or one for which there was no room."""
+        text, limit = f"a message of {line.length} bytes", self._policy.max_message_bytes
+        if line.length > limit:
+            self._drop(line, "message_too_long", f"{text} is over the limit of {limit} (--max-message-bytes)")
+        else:
+            self._drop(line, "too_busy", f"{text} found no room beside those of other sessions")
+
+    def _drop(self, line: LongLine, reason: str, text: str) -> None:
+        """Of a message that cannot be kept: whom it concerns is told, everyone else is not disturbed."""
         method, id = jsonrpc.identify(line)
-        limit = self._policy.max_message_bytes
-        text = f"a message of {line.length} bytes is over the limit of {limit} (--max-message-bytes)"
         self._tell_noise("message_too_long", f"drops {text}", logging.WARNING, method=method)
         if method is not None:
             if id is not None:
@@ -283,7 +293,7 @@ class Session:
         only = sent[0] if len(sent) == 1 else None
         call = self.calls.get(id) if id is not None else only
         if call is not None:
-            self._fail(call, Failure("message_too_long", f"the server's answer was dropped: {text}"))
+            self._fail(call, Failure(reason, f"the server's answer was dropped: {text}"))
 
     def _on_answer(self, response: Envelope, line: bytes) -> None:
         if self._link.resolve(response):

@@ -16,7 +16,7 @@ from mooring.proxy.streams import EventStream
 from mooring.wire import jsonrpc
 from mooring.wire.events import parse_event_id
 from mooring.wire.http import Exchange, Head, Response
-from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
+from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
 from mooring.wire.params import client_name
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN, rules_for
 
@@ -27,8 +27,6 @@ log = logging.getLogger("mooring.session")
 TRANSPORT = "streamable-http"
 ACCEPTED = Response(202)
 MODERN_METHOD = "server/discover"
-MAX_BATCH_BYTES = 4 * 1024 * 1024
-"""Taking a batch apart costs an object for each item: a hundred bytes for two."""
 
 
 class StreamableHTTP:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.pipes import OutputPipe
 from mooring.runtimes.text import TextLines
+from mooring.wire.budget import Budget
 from mooring.wire.lines import LineDecoder, LongLine
 
 __all__ = ["LineOutput", "Receiver", "TextOutput", "call"]
@@ -26,7 +27,7 @@ class Receiver(Protocol):
         ...
 
     def on_long_line(self, line: LongLine) -> None:
-        """A line over the limit: what was kept of it."""
+        """A line over the limit, or for which there was no room: what was kept of it."""
         ...
 
     def on_writable(self) -> None:
@@ -49,10 +50,10 @@ def call(listener: Callable[..., None], *arguments: Any) -> None:
 class LineOutput:
     """stdout: read only while somebody listens and does not ask for a pause."""
 
-    def __init__(self, max_line_bytes: int, on_end: Callable[[], None]) -> None:
+    def __init__(self, max_line_bytes: int, unfinished: Budget, on_end: Callable[[], None]) -> None:
         self.pipe = OutputPipe(self._on_data, self._on_pipe_end)
         self.receiver: Receiver | None = None
-        self._decoder: LineDecoder | None = LineDecoder(max_line_bytes)
+        self._decoder: LineDecoder | None = LineDecoder(max_line_bytes, unfinished)
         self._on_end = on_end
         self._paused = False
         self._unpausable = False

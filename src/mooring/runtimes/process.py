@@ -25,6 +25,7 @@ from mooring.runtimes.stopping import (
     end_session_now,
     first_of,
 )
+from mooring.wire.budget import Budget
 
 __all__ = ["DESCRIPTORS_EACH", "ProcessInstance"]
 
@@ -47,6 +48,7 @@ class ProcessInstance:
         name: str,
         n: int,
         max_line_bytes: int,
+        unfinished: Budget,
         patience: StopPatience,
         lookout: Lookout,
         on_stderr: Callable[[int, str], None],
@@ -65,7 +67,7 @@ class ProcessInstance:
 
         Does nothing else once the instance is gone.
         """
-        self.stdout = LineOutput(max_line_bytes, self._on_stdout_end)
+        self.stdout = LineOutput(max_line_bytes, unfinished, self._on_stdout_end)
         self.stderr = TextOutput(lambda text: on_stderr(self.pid, text), self._on_pipe_closed)
         self._patience = patience
         self._lookout = lookout

@@ -27,6 +27,7 @@ from mooring.runtimes.proctable import Session
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.spawning import abandon, spawn, step
 from mooring.runtimes.stopping import StopPatience
+from mooring.wire.budget import Budget
 
 __all__ = ["ProcessRuntime"]
 
@@ -46,6 +47,7 @@ class ProcessRuntime:
         on_stderr: Callable[[int, str], None],
         on_gone: Callable[[ProcessInstance, Exit], None] = lambda instance, exit: None,
         max_line_bytes: int = DEFAULT_MAX_LINE_BYTES,
+        unfinished: Budget | None = None,
         patience: StopPatience | None = None,
         clock: Callable[[], float] = time.monotonic,
         owner: str | None = None,
@@ -55,6 +57,7 @@ class ProcessRuntime:
         self._on_stderr = on_stderr
         self._on_gone = on_gone
         self._max_line_bytes = max_line_bytes
+        self._unfinished = unfinished or Budget(4 * max_line_bytes)
         self._patience = patience or StopPatience()
         self._clock = clock
         self._guardian = Guardian(clock)
@@ -149,6 +152,7 @@ class ProcessRuntime:
             name=spec.name,
             n=self._started,
             max_line_bytes=self._max_line_bytes,
+            unfinished=self._unfinished,
             patience=self._patience,
             lookout=self._lookout,
             on_stderr=self._on_stderr,

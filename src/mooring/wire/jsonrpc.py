@@ -24,6 +24,7 @@ __all__ = [
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "INVALID_REQUEST",
+    "MAX_BATCH_BYTES",
     "PARSE_ERROR",
     "UNSUPPORTED_VERSION",
     "Envelope",
@@ -46,6 +47,9 @@ INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
+
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+"""For those who call `parse_batch`: it makes objects of a hundred bytes from items of two."""
 
 Id = int | str | float
 

@@ -6,11 +6,13 @@
   once, when its end arrives (a growing buffer searched from its start is what makes the
   usual implementations quadratic).
 - A line over the limit is never buffered whole. Its head and tail are kept, which is
-  where the id of a JSON-RPC message stands, so that the one call it belongs to can fail.
+  where the id of a JSON-RPC message stands, so that the one call it belongs to can fail. The
+  same becomes of a line for which there is no room beside the unfinished ones of others.
 """
 
 from typing import NamedTuple
 
+from mooring.wire.budget import Budget
 from mooring.wire.pieces import Pieces, keep_piece
 
 __all__ = ["HEAD_BYTES", "TAIL_BYTES", "LineDecoder", "LongLine"]
@@ -20,7 +22,7 @@ TAIL_BYTES = 1024
 
 
 class LongLine(NamedTuple):
-    """What is left of a line over the limit."""
+    """What is left of a line over the limit, or of one for which there was no room."""
 
     head: bytes
     tail: bytes
@@ -35,10 +37,11 @@ class LongLine(NamedTuple):
 class LineDecoder:
     """Feed it what was read; it returns the lines that are now complete."""
 
-    __slots__ = ("_head", "_limit", "_overflow", "_parts", "_pending", "_tail")
+    __slots__ = ("_budget", "_head", "_limit", "_overflow", "_parts", "_pending", "_tail")
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, budget: Budget | None = None) -> None:
         self._limit = limit_bytes
+        self._budget = budget or Budget(limit_bytes + 1)
         self._parts: Pieces = []
         self._pending = 0
         self._overflow = False
@@ -76,9 +79,14 @@ class LineDecoder:
             self._tail = (self._tail + piece)[-TAIL_BYTES - 1 :]
             return
         keep_piece(self._parts, piece)
-        if self._pending > self._limit + 1:
+        budget = self._budget
+        budget.taken_bytes += len(piece)
+        if self._pending > self._limit + 1 or (
+            budget.taken_bytes > budget.limit_bytes and self._pending > budget.share_bytes
+        ):
             whole = b"".join(self._parts)
             self._parts.clear()
+            budget.taken_bytes -= len(whole)
             self._overflow = True
             self._head, self._tail = whole[:HEAD_BYTES], whole[-TAIL_BYTES - 1 :]
 
@@ -90,6 +98,7 @@ class LineDecoder:
             long = LongLine(self._head[:length], tail[-TAIL_BYTES:], length)
             self._overflow, self._head, self._tail = False, b"", b""
             return long
+        self._budget.taken_bytes -= length
         whole = b"".join(self._parts).removesuffix(line_end)
         self._parts.clear()
         return LongLine.of(whole) if len(whole) > self._limit else whole

@@ -28,6 +28,7 @@ from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
+from mooring.wire.budget import Budget
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.probe import Deaf, Probe
 from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, state_line
@@ -82,10 +83,13 @@ class Workload:
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
         self.proxy = Proxy(self, definition.sessions, clock, definition.name)
+        self.unfinished = Budget(definition.sessions.budget_bytes, definition.max_instances)
+        """What instances have written of lines that have not ended."""
         self._runtime = ProcessRuntime(
             on_stderr=self._on_stderr,
             on_gone=self._on_gone,
             max_line_bytes=definition.sessions.max_message_bytes,
+            unfinished=self.unfinished,
             patience=definition.patience,
             clock=clock,
         )

@@ -1,9 +1,11 @@
 """Bounds that have no other place: each is hit once, and something can still be done afterwards."""
 
+import asyncio
 import json
 import os
 import re
 import signal
+import socket
 import sys
 from contextlib import AsyncExitStack
 from typing import Any
@@ -137,13 +139,19 @@ for line in sys.stdin:
     id, method, params = json.dumps(message.get("id")), message.get("method"), message.get("params") or {}
     if method == "x/part":
         write('{"jsonrpc":"2.0","id":%s,"result":"%s' % (id, "x" * params["size"]))
+    elif method == "x/notes":
+        note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"n":%d,"data":"%s"}}\n'
+        write('{"jsonrpc":"2.0","id":%s,"result":{}}\n' % id)
+        for n in range(params["number"]):
+            write(note % (n, "x" * params["size"]))
+        write("that was all\n")
     elif method == "x/rest":
         write('"}\n')
     elif "id" in message:
         write('{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (id, json.dumps(params)))
 """,
 )
-"""Answers at any length, and with a pause in the middle if asked to."""
+"""Answers at any length, with a pause in the middle if asked to; and says what belongs to no call."""
 
 
 async def test_lines_that_servers_do_not_finish_share_one_bound() -> None:
@@ -173,3 +181,56 @@ async def test_a_batch_of_a_server_is_not_taken_apart_whatever_its_size() -> Non
         answer = await client.emit(flood)
         assert answer["error"]["data"] == {"reason": "message_too_long", "retryable": False}
         assert await client.pid()
+
+
+async def notes(host: Host, client: McpClient, number: int) -> None:
+    """So many notes of 90 kB come from its server."""
+    before = len(host.events("junk_on_stdout"))
+    await client.result("x/notes", {"number": number, "size": 90_000})
+    await host.logged("junk_on_stdout", before + 1)
+
+
+async def test_what_is_kept_for_clients_of_all_sessions_shares_one_bound() -> None:
+    async with hosting(LOUD, **SMALL) as host, client_of(host.port) as first, client_of(host.port) as second:
+        await notes(host, first, 30)
+        await notes(host, second, 30)
+        assert await held(host, "events") <= 4_100_000
+        stream = await first.stream()
+        assert [(await stream.message())["params"]["n"] for _ in range(30)] == list(range(30))
+        stream = await second.stream()
+        begin = (await stream.message())["params"]["n"]
+        assert begin > 0, "it came second, and had to give up its oldest"
+        assert [(await stream.message())["params"]["n"] for _ in range(begin + 1, 30)] == list(
+            range(begin + 1, 30)
+        )
+        await notes(host, second, 10)
+        assert [(await stream.message())["params"]["n"] for _ in range(10)] == list(range(10)), "and goes on"
+        for client in (first, second):
+            await client.raw("DELETE")
+        assert await held(host, "events") == 0
+
+
+async def test_a_client_that_does_not_read_loses_its_stream_when_there_is_no_room_to_wait_for_it() -> None:
+    """On the old transport, where that is the end of its session."""
+    async with hosting(LOUD, **SMALL) as host, client_of(host.port) as first, McpClient(host.port) as old:
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(slow, ("127.0.0.1", host.port))
+        await loop.sock_sendall(slow, b"GET /sse HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        text = b""
+        async with within():
+            while not (found := re.search(rb"data: (/messages\?session_id=\S+)", text)):
+                text += await loop.sock_recv(slow, 4096)
+        old.path = found[1].decode()
+        hello = {"protocolVersion": "2024-11-05", "capabilities": {}}
+        await old.raw("POST", old.request("initialize", hello))
+        await host.logged("session_opened", 2)
+        await notes(host, first, 44)  # nearly all that there is room for
+        await old.raw("POST", old.request("x/notes", {"number": 200, "size": 90_000}))
+        await host.logged("stream_cut")
+        closed = await host.logged("session_closed")
+        assert "reads too slowly" in closed.getMessage()
+        assert await held(host, "events") <= 4_000_000
+        slow.close()

@@ -8,9 +8,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.streams import EventStream, Streams
+from mooring.wire.budget import Budget
 from mooring.wire.events import parse_event_id
 from mooring.wire.sse import Event, EventDecoder
 from tests.unit.test_proxy_parts import FakeExchange
+
+OF_ALL_BYTES = 2000
 
 
 class Cutting(RuleBasedStateMachine):
@@ -19,7 +22,10 @@ class Cutting(RuleBasedStateMachine):
     @initialize(priming=st.booleans(), retained=st.sampled_from([50, 400, 1 << 20]))
     def begin(self, priming: bool, retained: int) -> None:
         self.pressure = 0
-        self.streams = Streams(SessionPolicy(retained_bytes=retained), self._on_pressure)
+        self.kept = Budget(OF_ALL_BYTES, sharers=10)
+        self.others_bytes = 0
+        policy = SessionPolicy(retained_bytes=retained)
+        self.streams = Streams(policy, self.kept, self._on_pressure, self._on_cut)
         self.streams.priming = priming
         self.stream: EventStream = self.streams.open(standalone=True)
         self.other = self.streams.open(standalone=False)
@@ -34,11 +40,22 @@ class Cutting(RuleBasedStateMachine):
     def _on_pressure(self) -> None:
         self.pressure += 1
 
+    def _on_cut(self, stream: EventStream) -> None:
+        assert stream is self.stream and self.exchange is not None and self.exchange.ended
+        self.client_reads(1 << 20)
+        self.exchange = None
+
+    @rule(count=st.sampled_from([0, OF_ALL_BYTES - 100, OF_ALL_BYTES + 1]))
+    def others_keep(self, count: int) -> None:
+        self.kept.taken_bytes += count - self.others_bytes
+        self.others_bytes = count
+
     @rule(size=st.integers(0, 60))
     def deliver(self, size: int) -> None:
         self.count += 1
         data = json.dumps({"n": self.count, "pad": "x" * size}).encode()
         self.streams.deliver(self.stream, data, 0.0)
+        assert not self.kept.is_exceeded or self.streams.retained_bytes <= self.kept.share_bytes
 
     @rule()
     def deliver_elsewhere(self) -> None:
@@ -113,6 +130,7 @@ class Cutting(RuleBasedStateMachine):
         unsent = sum(map(len, self.stream.log.after(self.stream.sent)))
         assert self.stream.unsent_bytes == (unsent if self.stream.attached else 0)
         assert self.streams.in_use is (self.exchange is not None)
+        assert self.kept.taken_bytes == self.streams.retained_bytes + self.others_bytes
 
 
 TestCutting = Cutting.TestCase
@@ -121,7 +139,7 @@ TestCutting.settings = settings(max_examples=80, stateful_step_count=40, deadlin
 
 @given(st.lists(st.booleans(), max_size=30))
 def test_a_stream_without_numbers_keeps_nothing_that_was_sent(writable: list[bool]) -> None:
-    streams = Streams(SessionPolicy(), lambda: None)
+    streams = Streams(SessionPolicy(), Budget(OF_ALL_BYTES), lambda: None, lambda stream: None)
     streams.resumable = False
     stream = streams.open(standalone=True)
     exchange = FakeExchange()

@@ -82,7 +82,9 @@ QUESTION = message("roots/list", "q")
 class Parts:
     def __init__(self, **policy: int) -> None:
         self.policy = SessionPolicy(**policy)  # type: ignore[arg-type]
-        self.streams = Streams(self.policy, lambda: None)
+        self.kept = Budget(self.policy.budget_bytes, self.policy.max_sessions)
+        self.cut: list[EventStream] = []
+        self.streams = Streams(self.policy, self.kept, lambda: None, self.cut.append)
         self.delivery = Delivery(self.streams, self.policy)
 
     def reply(self, *ids: int, batch: bool = False, streamable: bool = True) -> tuple[Reply, FakeExchange]:
@@ -197,12 +199,40 @@ def test_an_ended_stream_is_kept_for_a_while_and_only_so_many() -> None:
 
 
 def test_the_backlog_is_bounded_in_bytes_too() -> None:
-    parts = Parts(retained_bytes=100)
-    note = jsonrpc.notification("notifications/message", {"data": "x" * 60})
-    for _ in range(5):
+    parts = Parts(retained_bytes=200)
+    for size in (60, 60, 61, 200):  # the last alone is too large, and takes nobody's place
+        note = jsonrpc.notification("notifications/message", {"data": "x" * size})
         parts.delivery.put(None, jsonrpc.parse(note), note, 0.0)
+    assert parts.kept.taken_bytes == parts.streams.retained_bytes > 100
     _, exchange = parts.listening()
-    assert len(events(exchange)) == 1
+    [event] = events(exchange)
+    assert "x" * 61 in event
+    parts.delivery.close()
+    assert parts.kept.taken_bytes == 0
+
+
+def test_while_all_sessions_keep_too_much_each_keeps_its_share() -> None:
+    parts = Parts(retained_bytes=1000, shared_bytes=0, max_message_bytes=1000, max_sessions=20)
+    note = jsonrpc.notification("notifications/message", {"data": "x" * 60})
+    assert parts.kept.share_bytes == 200 > len(note)
+    for _ in range(3):
+        parts.delivery.put(None, jsonrpc.parse(note), note, 0.0)
+    assert len(parts.delivery.backlog) == 3
+    parts.kept.taken_bytes += 4000  # others'
+    parts.delivery.put(None, jsonrpc.parse(note), note, 0.0)
+    assert len(parts.delivery.backlog) == 1
+    stream, exchange = parts.listening()
+    exchange.turn(False)
+    assert not parts.cut
+    parts.streams.deliver(stream, note, 0.0)
+    parts.streams.deliver(stream, note, 0.0)
+    assert parts.cut == [stream] and exchange.ended, (
+        "it does not keep up, and there is no room to wait for it"
+    )
+    assert parts.streams.retained_bytes <= 200
+    later = FakeExchange()
+    stream.attach(later, headers=[], after=0, now=0.0)
+    assert len(events(later)) == 1, "what is still kept can be had"
 
 
 def test_what_an_attached_client_waits_for_is_never_forgotten() -> None:
@@ -266,6 +296,34 @@ def test_a_batch_that_becomes_a_stream_keeps_the_answers_it_had() -> None:
     reply.answer(b'{"id":1}', 0.0)
     assert events(exchange) == ['{"id":2}', '{"method":"note"}', '{"id":1}']
     assert exchange.ended
+
+
+def answer(id: int, size: int) -> bytes:
+    return jsonrpc.result_response(id, {"data": "x" * size})
+
+
+def test_answers_to_a_batch_become_a_stream_when_too_many_bytes_wait_for_the_last() -> None:
+    parts = Parts(retained_bytes=300)
+    reply, exchange = parts.reply(1, 2, 3, batch=True)
+    reply.answer(answer(1, 200), 0.0)
+    assert parts.kept.taken_bytes == len(answer(1, 200)) and not events(exchange)
+    reply.answer(answer(2, 200), 0.0)
+    assert exchange.status == 200
+    reply.answer(answer(3, 200), 0.0)
+    assert exchange.ended and [json.loads(event)["id"] for event in events(exchange)] == [1, 2, 3]
+    assert parts.kept.taken_bytes == parts.streams.retained_bytes <= 300
+
+
+def test_what_is_too_long_in_a_batch_that_cannot_become_a_stream_is_replaced_by_an_error() -> None:
+    parts = Parts(retained_bytes=300)
+    reply, exchange = parts.reply(1, 2, 3, batch=True, streamable=False)
+    for id in (1, 2, 3):  # with the last one nothing has to wait any more
+        reply.answer(answer(id, 200), 0.0)
+    [response] = exchange.responses
+    first, second, third = json.loads(response.body)
+    assert (first["id"], third["id"]) == (1, 3) and "result" in first and "result" in third
+    assert second["id"] == 2 and second["error"]["data"]["reason"] == "message_too_long"
+    assert parts.kept.taken_bytes == 0
 
 
 def test_silence_makes_a_stream_unless_the_client_wants_none_or_is_gone() -> None:

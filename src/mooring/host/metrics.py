@@ -25,6 +25,7 @@ def render(workload: Workload, listener: Listener) -> bytes:
     instances = Counter(report.use for report in workload.report())
     held = {
         "calls": workload.proxy.in_flight.taken_bytes,
+        "events": workload.proxy.kept.taken_bytes,
         "unfinished": workload.unfinished.taken_bytes,
     }
     page.gauge("build_info", "Which Mooring this is.", [({"version": __version__}, 1)])

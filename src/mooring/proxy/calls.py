@@ -9,6 +9,7 @@ that disconnects has not cancelled: a stream goes on being recorded, to be resum
 from typing import Protocol
 
 from mooring.proxy.streams import EventStream, Streams
+from mooring.wire import jsonrpc
 from mooring.wire.http import Exchange, Headers, Response
 from mooring.wire.jsonrpc import Envelope, Id
 
@@ -89,6 +90,7 @@ class Reply:
         "_batch",
         "_exchange",
         "_expected",
+        "_missing",
         "_streamable",
         "_streams",
         "headers",
@@ -108,6 +110,7 @@ class Reply:
         self._streams = streams
         self._streamable = streamable
         self._expected = ids
+        self._missing = len(ids)
         self._batch = batch
         self._answers: list[bytes] = []
         self.headers: Headers = []
@@ -130,16 +133,35 @@ class Reply:
 
     def answer(self, data: bytes, now: float) -> None:
         """One call is answered; with the last one the POST is."""
-        self._answers.append(data)
-        complete = len(self._answers) == len(self._expected)
+        self._missing -= 1
         if self.stream is not None:
             self._streams.deliver(self.stream, data, now)
-            if complete:
+            if not self._missing:
                 self._streams.finish(self.stream, now)
-        elif complete:
-            body = b"[" + b",".join(self._answers) + b"]" if self._batch else data
+        elif self._batch:
+            self._collect(data, now)
+        else:
             headers = JSON_HEADERS + self.headers if self.headers else JSON_HEADERS
-            self._exchange.respond(Response(200, body, headers))
+            self._exchange.respond(Response(200, data, headers))
+
+    def _collect(self, data: bytes, now: float) -> None:
+        """Answers to a batch wait for the last one; if they grow too large for that, they become a stream."""
+        streams = self._streams
+        if self._missing and streams.retained_bytes + len(data) > streams.bound_bytes:
+            if self.can_deliver:
+                self.deliver(data, now)
+                return
+            data = _too_long(data)
+        self._answers.append(data)
+        streams.count(len(data))
+        if not self._missing:
+            body = b"[" + b",".join(self._take_answers()) + b"]"
+            self._exchange.respond(Response(200, body, JSON_HEADERS))
+
+    def _take_answers(self) -> list[bytes]:
+        answers, self._answers = self._answers, []
+        self._streams.count(-sum(map(len, answers)))
+        return answers
 
     def stream_if_silent(self, now: float) -> None:
         """Begin to stream, so that nothing on the way takes the connection for dead."""
@@ -150,9 +172,15 @@ class Reply:
         self.stream = stream = self._streams.open(standalone=False)
         stream.ids = self._expected
         stream.attach(self._exchange, headers=self.headers, after=0, now=now)
-        for data in self._answers:
+        for data in self._take_answers():
             self._streams.deliver(stream, data, now)
         return stream
+
+
+def _too_long(answer: bytes) -> bytes:
+    text = "the answers to this batch are together too long for one that is not a stream"
+    data = {"reason": "message_too_long", "retryable": False}
+    return jsonrpc.error_response(jsonrpc.parse(answer).request_id, jsonrpc.INTERNAL_ERROR, text, data)
 
 
 class StreamReply:

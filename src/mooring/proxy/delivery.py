@@ -49,9 +49,8 @@ class Delivery:
 
     def has_room(self, line: bytes) -> bool:
         """Does the backlog have room for it?"""
-        policy = self._policy
-        fits = self._backlog_bytes + len(line) <= policy.retained_bytes
-        return fits and len(self.backlog) < policy.backlog_messages
+        fits = self._backlog_bytes + len(line) <= self.streams.bound_bytes
+        return fits and len(self.backlog) < self._policy.backlog_messages
 
     def place(self, message: Envelope, calls: Iterable[Call]) -> Place:
         """Rules 2 and 3; None is the backlog."""
@@ -76,9 +75,15 @@ class Delivery:
         elif place is not None:
             place.deliver(line, now)
         elif message.method not in NEWS or all(line != kept for _, kept in self.backlog):
-            while self.backlog and not self.has_room(line):
-                self._drop_oldest()
-            self._keep([*self.backlog, (message, line)])
+            self._put_by(message, line)
+
+    def _put_by(self, message: Envelope, line: bytes) -> None:
+        if len(line) > self.streams.bound_bytes:
+            log.debug("nobody listens: %s dropped, of %d bytes", message.method, len(line))
+            return
+        while self.backlog and not self.has_room(line):
+            self._drop_oldest()
+        self._keep([*self.backlog, (message, line)])
 
     def _drop_oldest(self) -> None:
         """A note rather than a question; and if there are only questions, the server is not ours to save."""
@@ -92,7 +97,8 @@ class Delivery:
 
     def _keep(self, items: Iterable[tuple[Envelope, bytes]]) -> None:
         self.backlog = list(items)
-        self._backlog_bytes = sum(len(line) for _, line in self.backlog)
+        before, self._backlog_bytes = self._backlog_bytes, sum(len(line) for _, line in self.backlog)
+        self.streams.count(self._backlog_bytes - before)
 
     def announce(self, note: Envelope, line: bytes, now: float) -> None:
         """News of our own: they concern no call."""
@@ -122,3 +128,8 @@ class Delivery:
         self._keep([])
         for _, line in backlog:
             self.streams.deliver(stream, line, now)
+
+    def close(self) -> None:
+        """Nobody will ask for anything any more."""
+        self._keep([])
+        self.streams.close()

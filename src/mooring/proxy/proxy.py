@@ -35,6 +35,8 @@ class Proxy:
         self.in_flight = Budget(policy.budget_bytes, policy.max_sessions)
         """Messages of clients: calls until they are answered, others until the server has them."""
         self.clock = clock
+        self.kept = Budget(policy.budget_bytes, policy.max_sessions)
+        """Messages of servers: for clients that read slowly, have no stream open or may come back."""
         self.sessions: dict[str, Session] = {}
         self._backend = backend
         self._timer: asyncio.TimerHandle | None = None
@@ -63,6 +65,7 @@ class Proxy:
             stats=self.stats,
             noise=self.noise,
             in_flight=self.in_flight,
+            kept=self.kept,
             clock=self.clock,
             on_closed=self._closed,
         )

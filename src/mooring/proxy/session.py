@@ -8,6 +8,7 @@ Invariants:
   `link`, which brings instances and replaces them.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -79,6 +80,7 @@ class Session:
         stats: Stats,
         noise: Noise,
         in_flight: Budget,
+        kept: Budget,
         clock: Callable[[], float],
         on_closed: Callable[["Session"], None],
     ) -> None:
@@ -103,7 +105,7 @@ class Session:
         self._stats = stats
         self._task_tokens: dict[Id, None] = {}
         self._tokens: dict[Id, Call] = {}
-        self.streams = Streams(policy, self._pressure)
+        self.streams = Streams(policy, kept, self._pressure, self._on_cut)
         self._delivery = Delivery(self.streams, policy)
 
     def __repr__(self) -> str:
@@ -385,6 +387,13 @@ class Session:
         """A client reads too slowly, or has caught up: hold its own server back, nobody else's."""
         self._link.hold_back(self.streams.unsent_bytes > self._policy.unsent_bytes)
 
+    def _on_cut(self, stream: EventStream) -> None:
+        """A client did not keep up, and there was no room to wait for it."""
+        text = "is not read fast enough while all sessions together keep too much: one of its streams is cut"
+        self._tell_noise("stream_cut", text, logging.WARNING)
+        if not stream.resumable:
+            asyncio.get_running_loop().call_soon(self.close, "its client reads too slowly")
+
     # What the link tells
 
     def on_up(self, channel: Channel) -> None:
@@ -557,7 +566,7 @@ class Session:
         pid = self.pid
         self.cut("session_ended", f"the session has ended: {reason}")
         self._link.close(reason)
-        self.streams.close()
+        self._delivery.close()
         if self.memory.handshake is not None:
             self._stats.sessions_closed += 1
         self._tell("session_closed", f"closed: {reason}", level, reason=reason, pid=pid)

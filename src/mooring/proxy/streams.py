@@ -6,7 +6,8 @@ Invariants:
 - A stream outlives its connection: it is attached to at most one exchange at a time, and a
   client that names an event of it is attached again, right behind that event.
 - Messages still to be sent to an attached client are never forgotten; others are, oldest
-  first, when the session keeps more than its bound.
+  first, when the session keeps more than its bound. While all sessions together keep too much, its
+  bound is its share, and a client that does not keep up is attached no longer.
 """
 
 import secrets
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.wire import sse
+from mooring.wire.budget import Budget
 from mooring.wire.events import EventLog
 from mooring.wire.http import Exchange, Headers
 from mooring.wire.jsonrpc import Id
@@ -180,6 +182,8 @@ class Streams:
     __slots__ = (
         "_count",
         "_ended",
+        "_kept",
+        "_on_cut",
         "_on_pressure",
         "_policy",
         "_standalone",
@@ -190,9 +194,17 @@ class Streams:
         "retained_bytes",
     )
 
-    def __init__(self, policy: SessionPolicy, on_pressure: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        policy: SessionPolicy,
+        kept: Budget,
+        on_pressure: Callable[[], None],
+        on_cut: Callable[[EventStream], None],
+    ) -> None:
         self._policy = policy
+        self._kept = kept
         self._on_pressure = on_pressure
+        self._on_cut = on_cut
         self._standalone: dict[str, EventStream] = {}
         self._under_way: dict[str, EventStream] = {}
         self._ended: dict[str, EventStream] = {}
@@ -219,7 +231,7 @@ class Streams:
             priming=self.priming and self.resumable,
             retry_ms=self._policy.retry_ms,
             on_pressure=self._on_pressure,
-            on_size=self._on_size,
+            on_size=self.count,
         )
         (self._standalone if standalone else self._under_way)[stream.log.stream] = stream
         return stream
@@ -231,7 +243,7 @@ class Streams:
     def deliver(self, stream: EventStream, data: bytes, now: float) -> None:
         """Send a message on a stream, and keep the whole within its bound."""
         stream.deliver(data, now)
-        if (surplus := self.retained_bytes - self._policy.retained_bytes) > 0:
+        if (surplus := self.retained_bytes - self.bound_bytes) > 0:
             self._forget(surplus)
 
     def finish(self, stream: EventStream, now: float) -> None:
@@ -242,6 +254,12 @@ class Streams:
             for name in list(self._ended)[: -self._policy.retained_streams]:
                 if not self._ended[name].attached:
                     self.drop(self._ended[name])
+
+    @property
+    def bound_bytes(self) -> int:
+        """What this session may keep at this moment."""
+        mine, kept = self._policy.retained_bytes, self._kept
+        return min(mine, kept.share_bytes) if kept.taken_bytes > kept.limit_bytes else mine
 
     @property
     def attached(self) -> list[EventStream]:
@@ -279,7 +297,7 @@ class Streams:
         """Forget a stream altogether."""
         for streams in (self._standalone, self._under_way, self._ended):
             if streams.pop(stream.log.stream, None) is not None:
-                self.retained_bytes -= stream.log.size_bytes
+                self.count(-stream.log.size_bytes)
         stream.detach()
 
     def tick(self, now: float) -> None:
@@ -295,11 +313,22 @@ class Streams:
         for stream in self:
             self.drop(stream)
 
-    def _on_size(self, change: int) -> None:
+    def count(self, change: int) -> None:
+        """So many bytes more are kept for the client, here or elsewhere."""
         self.retained_bytes += change
+        self._kept.taken_bytes += change
 
     def _forget(self, surplus: int) -> None:
         """Forget the oldest messages, of ended streams first, never what an attached client waits for."""
+        surplus = self._forget_oldest(surplus)
+        if surplus > 0 and self._kept.is_exceeded:
+            for stream in self:
+                if stream.unsent_bytes:
+                    stream.detach()
+                    self._on_cut(stream)
+            self._forget_oldest(surplus)
+
+    def _forget_oldest(self, surplus: int) -> int:
         for stream in [*self._ended.values(), *self._standalone.values(), *self._under_way.values()]:
             while surplus > 0:
                 if stream.attached and stream.log.oldest > stream.sent:
@@ -308,3 +337,4 @@ class Streams:
                 if not freed:
                     break
                 surplus -= freed
+        return surplus

@@ -266,6 +266,27 @@ def test_hanging_up_says_where_and_when_and_keep_alives_fill_silence() -> None:
     stream.hang_up(2000)  # nobody is there
 
 
+def test_the_end_of_a_session_leaves_a_slow_reader_all_its_answers() -> None:
+    parts = Parts()
+    reply, exchange = parts.reply(1)
+    reply.deliver(b"progress", 0.0)
+    exchange.turn(False)
+    reply.answer(b"answer", 0.0)
+    assert events(exchange) == ["progress"]
+    parts.streams.close()
+    assert exchange.ended and events(exchange) == ["progress", "answer"]
+
+
+def test_hanging_up_loses_nothing_that_cannot_be_asked_for_again() -> None:
+    parts = Parts()
+    parts.streams.resumable = False
+    stream, exchange = parts.listening()
+    exchange.turn(False)
+    StreamReply(stream, parts.streams).answer(b"answer", 0.0)
+    stream.hang_up(2000)
+    assert exchange.ended and events(exchange) == ["answer"]
+
+
 def test_a_client_that_comes_back_replaces_its_old_connection() -> None:
     parts = Parts()
     stream, old = parts.listening()

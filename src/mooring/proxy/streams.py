@@ -142,7 +142,15 @@ class EventStream:
         if self.resumable:
             position = self.log.id_of(self.sent)
             self.exchange.write(sse.encode_position(position, retry_ms=retry_ms, with_data=self.priming))
+        else:
+            self.write_rest()
         self.detach()
+
+    def write_rest(self) -> None:
+        """What a slow client has not taken, at once: nobody will be there to send it later."""
+        if self.exchange is not None:
+            for data in self.log.after(self.sent):
+                self._write(self.exchange, data)
 
     def keep_alive(self, now: float, interval_s: float) -> None:
         """Write a comment if nothing was written for a while."""
@@ -309,8 +317,9 @@ class Streams:
                 self.drop(stream)
 
     def close(self) -> None:
-        """End them all."""
+        """End them all. A client that reads slowly gets what it waits for: the answers to its calls, say."""
         for stream in self:
+            stream.write_rest()
             self.drop(stream)
 
     def count(self, change: int) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import socket
+import struct
 
 import pytest
 
@@ -555,6 +557,24 @@ async def test_writable_follows_the_peer() -> None:
         await told.wait()
         exchange.end()
         assert [chunk async for chunk in chunks] == []
+
+
+async def test_a_peer_that_was_found_gone_is_not_writable(caplog: pytest.LogCaptureFixture) -> None:
+    """The transport tells of it a turn later; until then asyncio logs a warning for each further write."""
+    held, loop = Held(), asyncio.get_running_loop()
+    async with serving(held) as served:
+        with socket.socket() as peer:
+            peer.setblocking(False)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await loop.sock_connect(peer, ("127.0.0.1", served.port))
+            await loop.sock_sendall(peer, get())
+            [exchange] = await held.count(1)
+            exchange.start(200, [])
+        written = 0
+        while exchange.writable and written < 20:
+            exchange.write(b"news")
+            written += 1
+        assert (written, caplog.text) == (1, "")
 
 
 @on_both_loops

@@ -112,7 +112,8 @@ class Pipeline:
     def is_writable(self, exchange: HttpExchange) -> bool:
         """See `Outlet`."""
         if self.gone or (self.pending and self.pending[0] is exchange):
-            return not self.is_paused
+            # A transport that failed to send knows that the peer has gone a turn before we are told.
+            return not self.is_paused and not self._transport.is_closing()
         return sum(map(len, exchange.held)) < self._high_water_bytes
 
     def cut(self) -> None:

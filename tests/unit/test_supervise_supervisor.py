@@ -270,7 +270,7 @@ async def test_who_is_woken_looks_again_before_going_on() -> None:
     rig.it.stop()  # woken again, and stopped before it ran
     with pytest.raises(Unavailable) as caught:
         await waiter
-    assert caught.value.code == "stopping"
+    assert caught.value.code == "shutting_down"
 
 
 async def test_backoff_is_for_all_new_instances_while_others_work() -> None:
@@ -618,13 +618,13 @@ async def test_a_crash_loop_in_a_drain_is_cut_short() -> None:
     rig.crash()
     error = await refused(rig)
     assert (error.code, error.message) == (
-        "stopping",
+        "shutting_down",
         "weather is draining: no instance is started any more",
     )
     assert rig.time.timers == []
     rig.time.advance(61)
     rig.crash(after_s=100)
-    assert (await refused(rig)).code == "stopping"
+    assert (await refused(rig)).code == "shutting_down"
 
 
 async def test_cannot_start_in_a_drain_refuses_what_follows() -> None:
@@ -633,7 +633,7 @@ async def test_cannot_start_in_a_drain_refuses_what_follows() -> None:
     rig.it.drain("SIGTERM")
     rig.it.cannot_start(ServerFailed("gone", code="x"))
     assert rig.shows(State.DRAINING)
-    assert (await refused(rig)).code == "stopping"
+    assert (await refused(rig)).code == "shutting_down"
 
 
 async def test_a_drain_wakes_the_waiters_of_a_backoff_with_a_refusal() -> None:
@@ -643,7 +643,7 @@ async def test_a_drain_wakes_the_waiters_of_a_backoff_with_a_refusal() -> None:
     rig.it.drain("deploy", code=ReasonCode.ASKED)
     with pytest.raises(Unavailable) as caught:
         await waiter
-    assert caught.value.code == "stopping"
+    assert caught.value.code == "shutting_down"
     assert (rig.time.timers, rig.it.retry_at) == ([], None)
     assert rig.it.reason == Reason(ReasonCode.ASKED, "deploy")
 
@@ -656,7 +656,7 @@ async def test_a_drain_from_failed_or_its_attempt_refuses() -> None:
         if wait_s:
             await rig.it.admit()
         rig.it.drain("SIGTERM")
-        assert (await refused(rig)).code == "stopping"
+        assert (await refused(rig)).code == "shutting_down"
 
 
 def into_starting(rig: Rig) -> None:
@@ -704,13 +704,13 @@ async def test_stop_wins_and_nothing_comes_back(into: Callable[[Rig], None]) -> 
     rig.it.idle()
     rig.time.advance(1000)
     assert rig.shows(State.STOPPING)
-    assert (await refused(rig)).code == "stopping"
+    assert (await refused(rig)).code == "shutting_down"
     rig.it.stopped()
     rig.it.stopped()
     rig.crash()
     rig.it.stop()
     assert rig.shows(State.STOPPED)
-    assert (await refused(rig)).code == "stopping"
+    assert (await refused(rig)).code == "shutting_down"
     assert rig.time.timers == []
     assert rig.states[told:] == [State.STOPPED]
     if waiter is not None:

@@ -23,7 +23,7 @@ def plan_refusal(name: str, seen: Snapshot, failure: Reason) -> MooringError:
     `failure` says why it failed; during the attempt `seen` has a reason of its own.
     """
     if seen.state in (State.DRAINING, State.STOPPING, State.STOPPED):
-        return Unavailable(f"{name} is {seen.state}: no instance is started any more", code="stopping")
+        return Unavailable(f"{name} is {seen.state}: no instance is started any more", code="shutting_down")
     message = f"{name} has failed: {failure.text}"
     if failure.code not in CODES:
         message += f"; last exit: {seen.last_exit}"

@@ -148,7 +148,7 @@ class Supervisor:
 
         Raises:
             Unavailable: failed (`server_failed`, `cannot_start`, `initialize_failed`), with
-                `retry_after_s`; or shutting down (`stopping`). At once, never after a wait
+                `retry_after_s`; or `shutting_down`. At once, never after a wait
                 that was not a back-off.
             ServerFailed: failed with restart off.
         """

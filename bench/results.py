@@ -1,0 +1,141 @@
+"""What a run of the benchmark found, as values and as JSON.
+
+    row("rate_1s", {"mooring": 41000.0, "supergateway": None}, {"supergateway": "did not start"})
+
+makes one row of the table. What a row is called, its unit and which direction is better stand in
+`MEASURES` and nowhere else, so that whoever measures and whoever judges mean the same. A value is
+None where a target was not measured or cannot do it; the target's note says why.
+
+A recorded run is kept at `recorded_path("full")` or `recorded_path("quick")`, written with `to_json`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+__all__ = [
+    "MEASURES",
+    "MINIMAL",
+    "MOORING",
+    "PEERS",
+    "PIPE",
+    "PYTHON_CHILD",
+    "TARGETS",
+    "Better",
+    "Measure",
+    "Results",
+    "Row",
+    "WrongShape",
+    "from_json",
+    "recorded_path",
+    "row",
+    "to_json",
+]
+
+Better = Literal["lower", "higher"]
+
+MOORING, MINIMAL, PIPE = "mooring", "minimal", "pipe"
+PEERS = ("pypi-mcp-proxy", "fastmcp", "supergateway", "npm-mcp-proxy")
+TARGETS = (MOORING, MINIMAL, PIPE, *PEERS)
+
+# A row whose id ends so is the same measurement with the Python demo server as the child.
+PYTHON_CHILD = "_pychild"
+
+
+class Measure(NamedTuple):
+    """One thing that is measured. MB are 1,000,000 bytes, KiB 1,024; µs of CPU are user and system time."""
+
+    title: str
+    unit: str
+    better: Better
+
+
+MEASURES: dict[str, Measure] = {
+    "seq_p50": Measure("one call after another, p50", "ms", "lower"),
+    "seq_p99": Measure("one call after another, p99", "ms", "lower"),
+    "rate_1s": Measure("32 connections, one session", "calls/s", "higher"),
+    "rate_32s": Measure("32 connections, 32 sessions", "calls/s", "higher"),
+    "cpu_per_call": Measure("CPU per call", "µs", "lower"),
+    "start": Measure("start to first answer", "s", "lower"),
+    "rss_idle": Measure("memory, idle", "MB", "lower"),
+    "rss_10k": Measure("memory after 10,000 calls", "MB", "lower"),
+    "rss_50": Measure("memory with 50 sessions", "MB", "lower"),
+    "rss_1000": Measure("memory with 1,000 sessions", "MB", "lower"),
+    "rss_per_session": Measure("memory per further idle session", "KiB", "lower"),
+    "echo_1m": Measure("echo of 1 MiB", "ms", "lower"),
+    "line_20m": Measure("answer of 20 MiB in one line", "s", "lower"),
+    "events": Measure("events on a stream", "events/s", "higher"),
+    "death_error": Measure("server killed, to the error", "ms", "lower"),
+    "death_next": Measure("server killed, to the next answer", "ms", "lower"),
+    "sigterm_lost": Measure("calls lost on SIGTERM", "calls", "lower"),
+    "cost_1": Measure("CPU per call, 1 session", "µs", "lower"),
+    "cost_32": Measure("CPU per call, 32 sessions", "µs", "lower"),
+    "cost_100": Measure("CPU per call, 100 sessions", "µs", "lower"),
+    "cost_300": Measure("CPU per call, 300 sessions", "µs", "lower"),
+    "cost_1000": Measure("CPU per call, 1,000 sessions", "µs", "lower"),
+    "help_ratio": Measure("--help against bare Python", "×", "lower"),
+    "instructions": Measure("instructions per call", "instructions", "lower"),
+    "generator_share": Measure("CPU of the load generator, of one core", "%", "lower"),
+}
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One measurement of every target."""
+
+    id: str
+    title: str
+    unit: str
+    better: Better
+    values: dict[str, float | None]
+    notes: dict[str, str]
+
+
+class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One run: when (ISO 8601, UTC), on what, of which commit, and what it found."""
+
+    date: str
+    machine: dict[str, str]
+    commit: str
+    targets: list[str]
+    rows: list[Row]
+
+    def row(self, row_id: str) -> Row | None:
+        """The row with that id, or None if this run has none."""
+        return next((row for row in self.rows if row.id == row_id), None)
+
+    def value(self, row_id: str, target: str) -> float | None:
+        """What that target reached there; None where it was not measured."""
+        found = self.row(row_id)
+        return None if found is None else found.values.get(target)
+
+
+class WrongShape(ValueError):
+    """The text is not a recorded run of this benchmark."""
+
+
+def row(row_id: str, values: Mapping[str, float | None], notes: Mapping[str, str] | None = None) -> Row:
+    """A row of the measure of that id, `_pychild` or not; KeyError if there is no such measure."""
+    title, unit, better = MEASURES[row_id.removesuffix(PYTHON_CHILD)]
+    if row_id.endswith(PYTHON_CHILD):
+        title += ", Python server"
+    return Row(row_id, title, unit, better, dict(values), dict(notes or {}))
+
+
+def to_json(results: Results) -> bytes:
+    """The run as JSON, indented so that two recorded runs can be compared by eye."""
+    return msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
+
+
+def from_json(text: bytes) -> Results:
+    """The run that `to_json` wrote; WrongShape says what else this is, and where."""
+    try:
+        return msgspec.json.decode(text, type=Results)
+    except msgspec.DecodeError as error:
+        raise WrongShape(f"This is not a recorded run of the benchmark: {error}") from error
+
+
+def recorded_path(kind: Literal["full", "quick"]) -> Path:
+    """Where the last recorded run of that kind is kept."""
+    return Path(__file__).parent / "recorded" / f"{kind}.json"

@@ -91,6 +91,13 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: dict[str, float | None]
     notes: dict[str, str]
 
+    def __post_init__(self) -> None:
+        measure = MEASURES.get(self.id.removesuffix(PYTHON_CHILD))
+        if measure is None:
+            raise ValueError(f"no row is called {self.id}")
+        if (self.unit, self.better) != (measure.unit, measure.better):
+            raise ValueError(f"{self.id} is in {measure.unit}, {measure.better} is better")
+
 
 class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One run: when (ISO 8601, UTC), on what, of which commit, and what it found."""
@@ -100,6 +107,13 @@ class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commit: str
     targets: list[str]
     rows: list[Row]
+
+    def __post_init__(self) -> None:
+        ids = [row.id for row in self.rows]
+        if repeated := {row_id for row_id in ids if ids.count(row_id) > 1}:
+            raise ValueError(f"more than one row {', '.join(sorted(repeated))}")
+        if strangers := {target for row in self.rows for target in row.values} - set(self.targets):
+            raise ValueError(f"rows have values of {', '.join(sorted(strangers))}, not among the targets")
 
     def row(self, row_id: str) -> Row | None:
         """The row with that id, or None if this run has none."""

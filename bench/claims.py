@@ -1,0 +1,135 @@
+"""What Mooring promises about speed and size, judged by one run of the benchmark.
+
+    for claim in judge(results): ...
+
+Each promise is a figure computed from rows of the same run, and a bound. A figure that cannot be
+computed because a row or a target is missing is "not measured": that is no promise kept.
+
+A promise that is not kept on the machine of the recorded run stays here, with its reason in `REASONS`.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from bench.figures import NOTHING, figure, with_unit
+from bench.results import MINIMAL, MOORING, PEERS, PIPE, Results
+
+__all__ = ["PROMISES", "REASONS", "Claim", "Promise", "Verdict", "judge"]
+
+Verdict = Literal["kept", "fell short", "not measured"]
+Figure = Callable[[Results], float]
+
+# Sessions at which the cost of a call is measured; the dearest may cost this much more than one session's.
+COST_SESSIONS = (1, 32, 100, 300, 1000)
+FLAT = 1.15
+
+# Promise -> why it is not kept. Only shown while it is not.
+REASONS: dict[str, str] = {}
+
+
+class Promise(NamedTuple):
+    """A figure of every run, and the most or the least it may be."""
+
+    id: str
+    text: str
+    figure: Figure
+    sense: Literal["≤", "≥"]
+    limit: float
+    unit: str
+
+
+class Claim(NamedTuple):
+    """A promise after a run. `reason` says why it fell short, or what is missing; empty where it was kept."""
+
+    id: str
+    text: str
+    measured: str
+    bound: str
+    verdict: Verdict
+    reason: str
+
+
+class NotMeasured(LookupError):
+    """The run has no figure for this."""
+
+
+def judge(results: Results) -> list[Claim]:
+    """Every promise with what this run says about it."""
+    return [_judge(promise, results) for promise in PROMISES]
+
+
+def _judge(promise: Promise, results: Results) -> Claim:
+    bound = f"{promise.sense} {with_unit(f'{promise.limit:g}', promise.unit)}"
+    try:
+        value = promise.figure(results)
+    except NotMeasured as missing:
+        return Claim(promise.id, promise.text, NOTHING, bound, "not measured", str(missing))
+    measured = with_unit(figure(value, promise.unit), promise.unit)
+    within = operator.le if promise.sense == "≤" else operator.ge
+    if within(value, promise.limit):
+        return Claim(promise.id, promise.text, measured, bound, "kept", "")
+    return Claim(promise.id, promise.text, measured, bound, "fell short", REASONS.get(promise.id, ""))
+
+
+def _measured(results: Results, row_id: str, target: str = MOORING) -> float:
+    value = results.value(row_id, target)
+    if value is None:
+        raise NotMeasured(f"no figure for {target} in {row_id}")
+    return value
+
+
+def _of(row_id: str) -> Figure:
+    return lambda results: _measured(results, row_id)
+
+
+def _against(row_id: str, target: str) -> Figure:
+    return lambda results: _measured(results, row_id) / _measured(results, row_id, target)
+
+
+def _p50_to_best_peer(results: Results) -> float:
+    # All of them: were the best one missing, the second best would flatter us.
+    return _measured(results, "seq_p50") / min(_measured(results, "seq_p50", peer) for peer in PEERS)
+
+
+def _start_alone(results: Results) -> float:
+    # The bare pipe's start is the server's own. Where it was not taken, nothing is taken off.
+    return _measured(results, "start") - (results.value("start", PIPE) or 0.0)
+
+
+def _growth(results: Results) -> float:
+    costs = [_measured(results, f"cost_{sessions}") for sessions in COST_SESSIONS]
+    return max(costs) / costs[0]
+
+
+def _at_most(limit: float, unit: str, promise_id: str, text: str, value: Figure) -> Promise:
+    return Promise(promise_id, text, value, "≤", limit, unit)
+
+
+def _at_least(limit: float, unit: str, promise_id: str, text: str, value: Figure) -> Promise:
+    return Promise(promise_id, text, value, "≥", limit, unit)
+
+
+_RATE = "calls/s at 32 connections on one session, against"
+_RATE_32S = "calls/s at 32 connections on 32 sessions, against"
+
+PROMISES = (
+    _at_least(25, "×", "rate_pypi", f"{_RATE} PyPI mcp-proxy", _against("rate_1s", "pypi-mcp-proxy")),
+    _at_least(12, "×", "rate_npm", f"{_RATE} npm mcp-proxy", _against("rate_1s", "npm-mcp-proxy")),
+    _at_least(0.6, "×", "rate_minimal", f"{_RATE} the minimal bridge", _against("rate_1s", MINIMAL)),
+    _at_least(
+        25, "×", "rate_pypi_32s", f"{_RATE_32S} PyPI mcp-proxy", _against("rate_32s", "pypi-mcp-proxy")
+    ),
+    _at_least(12, "×", "rate_npm_32s", f"{_RATE_32S} npm mcp-proxy", _against("rate_32s", "npm-mcp-proxy")),
+    _at_most(45, "µs", "cpu_per_call", "CPU per call", _of("cpu_per_call")),
+    _at_most(0.25, "×", "seq_p50", "p50 of one call after another, against the best peer", _p50_to_best_peer),
+    _at_most(35, "MB", "rss_50", "memory with 50 sessions", _of("rss_50")),
+    _at_most(20, "KiB", "rss_per_session", "memory per further idle session", _of("rss_per_session")),
+    _at_most(0.25, "s", "start", "start to first answer, without the server's own start", _start_alone),
+    _at_most(0.3, "s", "line_20m", "answer of 20 MiB in one line", _of("line_20m")),
+    _at_most(6, "ms", "echo_1m", "echo of 1 MiB", _of("echo_1m")),
+    _at_most(20, "ms", "death_error", "server killed, to the error", _of("death_error")),
+    _at_most(0, "calls", "sigterm_lost", "calls lost on SIGTERM", _of("sigterm_lost")),
+    _at_most(FLAT, "×", "flat", "CPU per call, the dearest from 1 to 1,000 sessions against one", _growth),
+    _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
+)

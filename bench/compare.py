@@ -1,0 +1,103 @@
+"""What changed since the last recorded run.
+
+    changes = compare(old, new)
+    for change in slower(changes): ...
+
+Figures of one machine move from run to run without any change of the code. Each unit has the band
+within which two figures count as the same: wide for times and rates, narrow for what noise hardly
+moves. The minimal bridge is the witness: where it changed as much, it was the machine.
+"""
+
+from typing import Literal, NamedTuple
+
+from bench.results import MINIMAL, MOORING, Results, Row
+
+__all__ = ["BANDS", "Change", "Verdict", "compare", "other_machine", "slower"]
+
+Verdict = Literal["slower", "faster", "tie", "gone", "new"]
+
+# Unit -> the share by which a figure may differ and still be a tie. The CPU of the load generator, in %,
+# has none: it says nothing about Mooring.
+BANDS = {
+    "ms": 0.15,
+    "s": 0.15,
+    "calls/s": 0.15,
+    "events/s": 0.15,
+    "×": 0.15,
+    "µs": 0.05,
+    "MB": 0.05,
+    "KiB": 0.05,
+    "instructions": 0.02,
+    "calls": 0.0,
+}
+
+# What a figure depends on beside the code.
+_SURROUNDINGS = ("cores", "cpu", "kernel", "python")
+
+
+class Change(NamedTuple):
+    """One row of Mooring's, then and now. A `factor` over 1 is for the worse, whatever the direction.
+
+    `witness` is the same factor of the minimal bridge. Both are None where either run has no figure, or a
+    zero. "slower" stands for worse of any kind: more memory, more calls lost.
+    """
+
+    row: Row
+    verdict: Verdict
+    old: float | None
+    new: float | None
+    factor: float | None
+    witness: float | None
+
+
+def compare(old: Results, new: Results) -> list[Change]:
+    """How Mooring did in each row of the new run against the old one; then what the new run lacks."""
+    changes = [_change(old.row(row.id), row) for row in new.rows]
+    missing = [_change(row, None) for row in old.rows if new.row(row.id) is None]
+    return [change for change in [*changes, *missing] if change is not None]
+
+
+def slower(changes: list[Change]) -> list[Change]:
+    """What got worse, or is not measured any more, the worst first."""
+    bad = [change for change in changes if change.verdict in ("slower", "gone")]
+    return sorted(bad, key=lambda change: change.factor or float("inf"), reverse=True)
+
+
+def other_machine(old: Results, new: Results) -> list[str]:
+    """How the surroundings differ, in words; with any of these, times of the two runs mean little."""
+    return [
+        f"{what}: {old.machine.get(what)} → {new.machine.get(what)}"
+        for what in _SURROUNDINGS
+        if old.machine.get(what) != new.machine.get(what)
+    ]
+
+
+def _change(old: Row | None, new: Row | None) -> Change | None:
+    row = new or old
+    if row is None or row.unit not in BANDS:
+        return None
+    before, after = _value(old, MOORING), _value(new, MOORING)
+    if before is None and after is None:
+        return None
+    witness = _worsening(row, _value(old, MINIMAL), _value(new, MINIMAL))
+    return Change(row, _verdict(row, before, after), before, after, _worsening(row, before, after), witness)
+
+
+def _value(row: Row | None, target: str) -> float | None:
+    return None if row is None else row.values.get(target)
+
+
+def _worsening(row: Row, before: float | None, after: float | None) -> float | None:
+    if not before or not after:
+        return None
+    return after / before if row.better == "lower" else before / after
+
+
+def _verdict(row: Row, before: float | None, after: float | None) -> Verdict:
+    if before is None:
+        return "new"
+    if after is None:
+        return "gone"
+    if abs(after - before) <= BANDS[row.unit] * min(before, after):
+        return "tie"
+    return "slower" if (after > before) == (row.better == "lower") else "faster"

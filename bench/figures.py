@@ -1,0 +1,38 @@
+"""Numbers as people read them: three digits that matter, thousands apart, ratios to Mooring."""
+
+from bench.results import MOORING, Row
+
+__all__ = ["NOTHING", "advantage", "figure", "times", "with_unit"]
+
+NOTHING = "–"
+
+
+def figure(value: float | None, unit: str) -> str:
+    """The number alone, for a column whose unit is known."""
+    if value is None:
+        return NOTHING
+    if unit == "calls" or abs(value) >= 100:
+        return f"{value:,.0f}"
+    # Three digits: 0.0815, 0.815, 8.15, 81.5. The exponent is read after rounding, so 9.996 is 10.0.
+    exponent = int(f"{value:.2e}".partition("e")[2])
+    return f"{value:.{2 - exponent}f}" if value else "0"
+
+
+def with_unit(number: str, unit: str) -> str:
+    """The number and its unit, for a sentence."""
+    return number + unit if unit == "×" else f"{number} {unit}"
+
+
+def advantage(row: Row, target: str) -> float | None:
+    """How many times as good Mooring is there: over 1, Mooring is better, whatever the row's direction."""
+    ours, theirs = row.values.get(MOORING), row.values.get(target)
+    if not ours or not theirs:
+        return None
+    return theirs / ours if row.better == "lower" else ours / theirs
+
+
+def times(ratio: float | None) -> str:
+    """A ratio with two digits that matter: 0.83×, 1.2×, 47×."""
+    if ratio is None:
+        return ""
+    return f"{ratio:,.0f}×" if ratio >= 9.95 else f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2g}×"

@@ -1,0 +1,503 @@
+#define _GNU_SOURCE
+/* The load generator: calls a tool over and over, through a proxy's /mcp or on a server's bare pipe, and
+   says how long that took as one line of JSON.
+
+     load http 127.0.0.1:8000 [options]       a proxy
+     load pipe [options] -- COMMAND…          the server itself, one process for each session: the floor
+
+   It introduces itself (initialize, initialized) once for each session, and only then starts the clock.
+   A call counts when its answer carries its id and a result; anything else is an error. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "buffer.h"
+#include "http.h"
+#include "json.h"
+
+#define READ_SIZE (1 << 18)
+#define REVISION "2025-06-18"
+
+static struct {
+    int connections, sessions;
+    double seconds;
+    long count; /* calls in one window; 0: by time */
+    const char *tool, *arguments;
+    long text_bytes; /* echo a text of this size */
+    bool progress, wait, keep;
+} options = {.connections = 1, .sessions = 1, .seconds = 1, .tool = "echo", .arguments = "{\"text\":\"hello world\"}"};
+
+/* One way to the server: a connection with one call in flight, or a pipe with several. */
+typedef struct {
+    int in, out;
+    int session;
+    Buffer received, unsent;
+    Response response;
+    bool listening_for_room;
+} Lane;
+
+/* One call in flight. */
+typedef struct {
+    Lane *lane;
+    long id;
+    double began;
+    bool flying;
+} Slot;
+
+static struct sockaddr_in address;
+static char host[64];
+static Buffer *session_ids;
+static char **command;
+static pid_t *children;
+
+static Lane *lanes;
+static int lane_count;
+static Slot *slots;
+static int slot_count;
+static int poller;
+
+static long sequence = 1; /* an id is sequence * slots + slot, so that an answer finds its slot */
+static long sent, answered, errors, events;
+static double *latencies;
+static size_t latency_room;
+static char complaint[512];
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static double cpu(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* The first complaint is kept: the rest are mostly its consequences. */
+static void complain(const char *what, const char *text, size_t length) {
+    errors++;
+    if (complaint[0]) return;
+    int room = (int)(length < 300 ? length : 300);
+    snprintf(complaint, sizeof complaint, "%s: %.*s", what, room, text);
+    for (char *at = complaint; *at; at++)
+        if (*at == '"' || *at == '\\' || (unsigned char)*at < ' ') *at = '\'';
+}
+
+/* ---- what is sent ---- */
+
+static void put_call(Buffer *to, long id) {
+    buffer_print(to, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\",", id,
+                 options.tool);
+    if (options.progress) buffer_print(to, "\"_meta\":{\"progressToken\":%ld},", id);
+    buffer_add(to, "\"arguments\":", 12);
+    buffer_add(to, options.arguments, strlen(options.arguments));
+    buffer_add(to, "}}", 2);
+}
+
+static const char INITIALIZE[] =
+    "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"" REVISION
+    "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"bench\",\"version\":\"1\"}}}";
+static const char INITIALIZED[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
+
+static void put_request(Buffer *to, const char *method, Buffer *session, const char *body, size_t length) {
+    buffer_print(to,
+                 "%s /mcp HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n"
+                 "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                 method, host, length);
+    if (session) buffer_add(to, "MCP-Protocol-Version: " REVISION "\r\n", strlen(REVISION) + 24);
+    if (session && session->length) {
+        buffer_add(to, "Mcp-Session-Id: ", 16);
+        buffer_add(to, session->data, session->length);
+        buffer_add(to, "\r\n", 2);
+    }
+    buffer_add(to, "\r\n", 2);
+    buffer_add(to, body, length);
+}
+
+/* ---- what is received ---- */
+
+/* Is this message the answer to that call, and a good one? */
+static bool is_answer(Span message, long id) {
+    Span key, value, result = {NULL, NULL};
+    bool ours = false;
+    const char *at = json_object(message);
+    while (at && json_member(&at, message.end, &key, &value)) {
+        if (span_is(key, "id")) ours = json_integer(value, -1) == id;
+        if (span_is(key, "result")) result = value;
+    }
+    if (!ours || !result.at) return false;
+    Span failed = json_get(result, "isError");
+    return !failed.at || !span_is(failed, "true");
+}
+
+static Span next_line(const char **at, const char *end) {
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    Span line = {*at, stop ? stop : end};
+    *at = stop ? stop + 1 : end;
+    return line;
+}
+
+/* Does this body hold the good answer? Events before it are counted. */
+static bool body_answers(Response *response, long id) {
+    Span body = {response->body.data, response->body.data + response->body.length};
+    if (response->status != 200) return false;
+    if (!response->is_events) return is_answer(body, id);
+    bool found = false;
+    for (const char *at = body.at; at < body.end;) {
+        Span line = next_line(&at, body.end);
+        if (line.end - line.at < 7 || memcmp(line.at, "data:", 5)) continue;
+        if (is_answer((Span){line.at + 5, line.end}, id)) found = true;
+        else events++;
+    }
+    return found;
+}
+
+static void settle(Slot *slot, double end, bool good, const char *text, size_t length) {
+    slot->flying = false;
+    answered++;
+    if (!good) {
+        complain("not the answer", text, length);
+        return;
+    }
+    size_t calls = (size_t)(answered - errors);
+    if (calls > latency_room) {
+        latency_room = latency_room ? latency_room * 2 : 65536;
+        latencies = realloc(latencies, latency_room * sizeof *latencies);
+        if (!latencies) fail("memory");
+    }
+    latencies[calls - 1] = end - slot->began;
+}
+
+/* ---- one request at a time, waiting: for the introduction and the good-bye ---- */
+
+static int dial(void) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    if (fd < 0) fail("socket");
+    if (connect(fd, (struct sockaddr *)&address, sizeof address)) fail("connect");
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return fd;
+}
+
+static void ask(const char *method, Buffer *session, const char *body, Response *response) {
+    Buffer request = {0}, received = {0};
+    put_request(&request, method, session, body, strlen(body));
+    int fd = dial();
+    if (write(fd, request.data, request.length) != (ssize_t)request.length) fail("write");
+    response_clear(response);
+    for (;;) {
+        buffer_reserve(&received, READ_SIZE);
+        ssize_t got = read(fd, received.data + received.length, received.room - received.length);
+        if (got < 0) fail("read");
+        received.length += (size_t)got;
+        if (response_take(response, &received, got == 0)) break;
+        if (got == 0) {
+            fprintf(stderr, "the connection was closed instead of an answer to %s\n", body);
+            exit(1);
+        }
+    }
+    close(fd);
+    free(request.data);
+    free(received.data);
+}
+
+static void introduce(Buffer *session) {
+    Response response = {0};
+    ask("POST", NULL, INITIALIZE, &response);
+    if (!body_answers(&response, 0)) {
+        fprintf(stderr, "initialize: status %d: %.*s\n", response.status, (int)response.body.length,
+                response.body.data);
+        exit(1);
+    }
+    buffer_add(session, response.session, strlen(response.session));
+    ask("POST", session, INITIALIZED, &response);
+    free(response.body.data);
+}
+
+/* ---- lanes ---- */
+
+static void watch(Lane *lane, int fd, uint32_t what, int how) {
+    struct epoll_event event = {what, {.ptr = lane}};
+    if (epoll_ctl(poller, how, fd, &event)) fail("epoll_ctl");
+}
+
+static void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+static void open_connection(Lane *lane) {
+    lane->in = lane->out = dial();
+    set_nonblocking(lane->in);
+    lane->received.length = lane->unsent.length = 0;
+    lane->listening_for_room = false;
+    response_clear(&lane->response);
+    watch(lane, lane->in, EPOLLIN, EPOLL_CTL_ADD);
+}
+
+/* The server itself on two pipes, introduced. */
+static void open_child(Lane *lane, int number) {
+    int to[2], from[2];
+    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) fail("pipe");
+    children[number] = fork();
+    if (children[number] < 0) fail("fork");
+    if (!children[number]) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        execvp(command[0], command);
+        fail(command[0]);
+    }
+    close(to[0]);
+    close(from[1]);
+    lane->out = to[1];
+    lane->in = from[0];
+    if (write(lane->out, INITIALIZE, strlen(INITIALIZE)) < 0 || write(lane->out, "\n", 1) < 0) fail("write");
+    do {
+        buffer_reserve(&lane->received, READ_SIZE);
+        ssize_t got = read(lane->in, lane->received.data + lane->received.length, READ_SIZE);
+        if (got <= 0) fail("the server's introduction");
+        lane->received.length += (size_t)got;
+    } while (lane->received.data[lane->received.length - 1] != '\n');
+    lane->received.length = 0;
+    if (write(lane->out, INITIALIZED, strlen(INITIALIZED)) < 0 || write(lane->out, "\n", 1) < 0) fail("write");
+    set_nonblocking(lane->in);
+    set_nonblocking(lane->out);
+    watch(lane, lane->in, EPOLLIN, EPOLL_CTL_ADD);
+}
+
+static void flush(Lane *lane) {
+    size_t done = 0;
+    while (done < lane->unsent.length) {
+        ssize_t wrote = write(lane->out, lane->unsent.data + done, lane->unsent.length - done);
+        if (wrote < 0) break;
+        done += (size_t)wrote;
+    }
+    if (done) buffer_drop(&lane->unsent, done);
+    bool wants_room = lane->unsent.length > 0;
+    if (wants_room == lane->listening_for_room) return;
+    lane->listening_for_room = wants_room;
+    if (lane->in == lane->out) watch(lane, lane->out, wants_room ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD);
+    else watch(lane, lane->out, EPOLLOUT, wants_room ? EPOLL_CTL_ADD : EPOLL_CTL_DEL);
+}
+
+static void send_call(Slot *slot) {
+    static Buffer body;
+    Lane *lane = slot->lane;
+    slot->id = sequence++ * slot_count + (slot - slots);
+    slot->flying = true;
+    sent++;
+    if (command) {
+        put_call(&lane->unsent, slot->id);
+        buffer_add(&lane->unsent, "\n", 1);
+    } else {
+        body.length = 0;
+        put_call(&body, slot->id);
+        put_request(&lane->unsent, "POST", &session_ids[lane->session], body.data, body.length);
+    }
+    slot->began = now();
+}
+
+/* ---- the window ---- */
+
+static double deadline;
+
+static bool may_send(double at) { return options.count ? sent < options.count : at < deadline; }
+
+/* A connection: at most one answer can be there. False if it is closed. */
+static bool take_response(Lane *lane, bool closed) {
+    Slot *slot = &slots[lane - lanes];
+    if (!response_take(&lane->response, &lane->received, closed)) {
+        if (closed && slot->flying) settle(slot, now(), false, "connection closed", 17);
+        return !closed;
+    }
+    double end = now();
+    Response *response = &lane->response;
+    settle(slot, end, body_answers(response, slot->id), response->body.data, response->body.length);
+    closed = closed || response->closes;
+    response_clear(response);
+    if (!closed && may_send(end)) send_call(slot);
+    return !closed;
+}
+
+/* A pipe: every whole line is an answer, or an event before one. `seen` bytes hold no end of a line. */
+static void take_lines(Lane *lane, size_t seen) {
+    double end = now();
+    const char *start = lane->received.data, *stop = start + lane->received.length, *at = start, *newline;
+    const char *from = start + seen;
+    while ((newline = memchr(from, '\n', (size_t)(stop - from)))) {
+        Span line = {at, newline};
+        from = at = newline + 1;
+        Span id = json_get(line, "id");
+        if (!id.at) {
+            events++;
+            continue;
+        }
+        Slot *slot = &slots[json_integer(id, 0) % slot_count];
+        settle(slot, end, is_answer(line, slot->id), line.at, (size_t)(line.end - line.at));
+        if (may_send(end)) send_call(slot);
+    }
+    if (at != start) buffer_drop(&lane->received, (size_t)(at - start));
+}
+
+static void hear(Lane *lane) {
+    buffer_reserve(&lane->received, READ_SIZE);
+    size_t seen = lane->received.length;
+    ssize_t got = read(lane->in, lane->received.data + seen, lane->received.room - seen);
+    if (got < 0 && errno == EAGAIN) return;
+    if (got > 0) lane->received.length += (size_t)got;
+    if (command) {
+        if (got <= 0) fail("the server ended");
+        take_lines(lane, seen);
+    } else if (!take_response(lane, got <= 0)) {
+        close(lane->in);
+        open_connection(lane);
+        if (may_send(now())) send_call(&slots[lane - lanes]);
+    }
+    flush(lane);
+}
+
+static int by_size(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static void report(double elapsed, double burnt) {
+    size_t calls = (size_t)(answered - errors);
+    qsort(latencies, calls, sizeof *latencies, by_size);
+    double p50 = calls ? latencies[calls / 2] : 0, p99 = calls ? latencies[calls * 99 / 100] : 0;
+    double max = calls ? latencies[calls - 1] : 0, best = calls ? latencies[0] : 0;
+    printf("{\"calls\":%zu,\"errors\":%ld,\"seconds\":%.6f,\"rate\":%.1f,\"min_us\":%.2f,\"p50_us\":%.2f,"
+           "\"p99_us\":%.2f,\"max_us\":%.2f,\"events\":%ld,\"cpu_share\":%.3f,\"complaint\":\"%s\"}\n",
+           calls, errors, elapsed, (double)calls / elapsed, best * 1e6, p50 * 1e6, p99 * 1e6, max * 1e6, events,
+           burnt / elapsed, complaint);
+    fflush(stdout);
+}
+
+static void run_window(void) {
+    struct epoll_event ready[256];
+    sent = answered = errors = events = 0;
+    complaint[0] = 0;
+    /* Connections are new in each window: servers close those that idle, and windows may lie far apart. */
+    for (int i = 0; !command && i < lane_count; i++) open_connection(&lanes[i]);
+    double began = now(), burnt = cpu();
+    deadline = began + options.seconds;
+    for (int i = 0; i < slot_count && may_send(began); i++) send_call(&slots[i]);
+    for (int i = 0; i < lane_count; i++) flush(&lanes[i]);
+    while (answered < sent) {
+        int count = epoll_wait(poller, ready, 256, 60000);
+        if (!count) {
+            fprintf(stderr, "%ld calls without an answer for a minute\n", sent - answered);
+            exit(1);
+        }
+        for (int i = 0; i < count; i++) {
+            if (ready[i].events & ~(uint32_t)EPOLLOUT) hear(ready[i].data.ptr);
+            else flush(ready[i].data.ptr);
+        }
+    }
+    report(now() - began, cpu() - burnt);
+    for (int i = 0; !command && i < lane_count; i++) close(lanes[i].in);
+}
+
+/* ---- the whole ---- */
+
+static void prepare(void) {
+    poller = epoll_create1(EPOLL_CLOEXEC);
+    lane_count = command ? options.sessions : options.connections;
+    slot_count = options.connections > lane_count ? options.connections : lane_count;
+    lanes = calloc((size_t)lane_count, sizeof *lanes);
+    slots = calloc((size_t)slot_count, sizeof *slots);
+    session_ids = calloc((size_t)options.sessions, sizeof *session_ids);
+    children = calloc((size_t)options.sessions, sizeof *children);
+    for (int i = 0; i < slot_count; i++) slots[i].lane = &lanes[i % lane_count];
+    for (int i = 0; i < lane_count; i++) lanes[i].session = i % options.sessions;
+    for (int i = 0; i < options.sessions; i++) {
+        if (command) open_child(&lanes[i], i);
+        else introduce(&session_ids[i]);
+    }
+}
+
+static void finish(void) {
+    Response response = {0};
+    for (int i = 0; i < options.sessions; i++) {
+        if (command) {
+            close(lanes[i].out);
+            waitpid(children[i], NULL, 0);
+        } else if (session_ids[i].length && !options.keep) {
+            ask("DELETE", &session_ids[i], "", &response);
+        }
+    }
+}
+
+static void usage(void) {
+    fprintf(stderr,
+            "usage: load http HOST:PORT [options] | load pipe [options] -- COMMAND…\n"
+            "  -c N  connections, or calls in flight on the pipes (1)   -t NAME  tool (echo)\n"
+            "  -s N  sessions (1)                                       -a JSON  its arguments\n"
+            "  -d S  seconds of a window (1)                            -b N     echo a text of N bytes\n"
+            "  -n N  calls of a window, instead of -d                   -p       ask for progress\n"
+            "  -w    wait: one window for each line on stdin            -k       keep the sessions at the end\n");
+    exit(2);
+}
+
+static void read_options(int argc, char **argv) {
+    int letter;
+    while ((letter = getopt(argc, argv, "+c:s:d:n:t:a:b:pwk")) != -1) switch (letter) {
+            case 'c': options.connections = atoi(optarg); break;
+            case 's': options.sessions = atoi(optarg); break;
+            case 'd': options.seconds = atof(optarg); break;
+            case 'n': options.count = atol(optarg); break;
+            case 't': options.tool = optarg; break;
+            case 'a': options.arguments = optarg; break;
+            case 'b': options.text_bytes = atol(optarg); break;
+            case 'p': options.progress = true; break;
+            case 'w': options.wait = true; break;
+            case 'k': options.keep = true; break;
+            default: usage();
+        }
+    if (options.connections < 1 || options.sessions < 1) usage();
+    if (options.text_bytes) {
+        Buffer text = {0};
+        buffer_print(&text, "{\"text\":\"%0*d\"}", (int)options.text_bytes, 0);
+        options.arguments = text.data;
+    }
+}
+
+static void read_address(const char *text) {
+    char *colon = strchr(text, ':');
+    if (!colon || strlen(text) >= sizeof host) usage();
+    strcpy(host, text);
+    char name[64] = {0};
+    memcpy(name, text, (size_t)(colon - text));
+    address.sin_family = AF_INET;
+    address.sin_port = htons((uint16_t)atoi(colon + 1));
+    if (inet_pton(AF_INET, name, &address.sin_addr) != 1) usage();
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN);
+    bool http = argc > 2 && !strcmp(argv[1], "http");
+    if (!http && (argc < 4 || strcmp(argv[1], "pipe"))) usage();
+    read_options(argc - (http ? 2 : 1), argv + (http ? 2 : 1));
+    if (http) read_address(argv[2]);
+    else command = argv + 1 + optind;
+    if (command && !*command) usage();
+
+    char line[64];
+    prepare();
+    if (options.wait) {
+        puts("{\"ready\":true}");
+        fflush(stdout);
+        while (fgets(line, sizeof line, stdin)) run_window();
+    } else {
+        run_window();
+    }
+    finish();
+    return 0;
+}

@@ -1,7 +1,7 @@
 """What changed since the last recorded run.
 
     changes = compare(old, new)
-    for change in slower(changes): ...
+    for change in worse(changes): ...
 
 Figures of one machine move from run to run without any change of the code. Each unit has the band
 within which two figures count as the same: wide for times and rates, narrow for what noise hardly
@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 from bench.results import MINIMAL, MOORING, Results, Row
 
-__all__ = ["BANDS", "Change", "Verdict", "compare", "other_machine", "slower"]
+__all__ = ["BANDS", "Change", "Verdict", "compare", "other_machine", "worse"]
 
-Verdict = Literal["slower", "faster", "tie", "gone", "new"]
+Verdict = Literal["worse", "better", "tie", "gone", "new"]
 
 # Unit -> the share by which a figure may differ and still be a tie. The CPU of the load generator, in %,
 # has none: it says nothing about Mooring.
@@ -36,10 +36,10 @@ _SURROUNDINGS = ("cores", "cpu", "kernel", "python")
 
 
 class Change(NamedTuple):
-    """One row of Mooring's, then and now. A `factor` over 1 is for the worse, whatever the direction.
+    """One row of Mooring's, then and now. A call that is slower is worse, and so is more memory.
 
-    `witness` is the same factor of the minimal bridge. Both are None where either run has no figure, or a
-    zero. "slower" stands for worse of any kind: more memory, more calls lost.
+    `factor` is the new figure over the old one, `witness` the same of the minimal bridge; None where
+    either run has no figure, or a zero.
     """
 
     row: Row
@@ -57,10 +57,10 @@ def compare(old: Results, new: Results) -> list[Change]:
     return [change for change in [*changes, *missing] if change is not None]
 
 
-def slower(changes: list[Change]) -> list[Change]:
+def worse(changes: list[Change]) -> list[Change]:
     """What got worse, or is not measured any more, the worst first."""
-    bad = [change for change in changes if change.verdict in ("slower", "gone")]
-    return sorted(bad, key=lambda change: change.factor or float("inf"), reverse=True)
+    bad = [change for change in changes if change.verdict in ("worse", "gone")]
+    return sorted(bad, key=_distance, reverse=True)
 
 
 def other_machine(old: Results, new: Results) -> list[str]:
@@ -79,18 +79,20 @@ def _change(old: Row | None, new: Row | None) -> Change | None:
     before, after = _value(old, MOORING), _value(new, MOORING)
     if before is None and after is None:
         return None
-    witness = _worsening(row, _value(old, MINIMAL), _value(new, MINIMAL))
-    return Change(row, _verdict(row, before, after), before, after, _worsening(row, before, after), witness)
+    witness = _factor(_value(old, MINIMAL), _value(new, MINIMAL))
+    return Change(row, _verdict(row, before, after), before, after, _factor(before, after), witness)
 
 
 def _value(row: Row | None, target: str) -> float | None:
     return None if row is None else row.values.get(target)
 
 
-def _worsening(row: Row, before: float | None, after: float | None) -> float | None:
-    if not before or not after:
-        return None
-    return after / before if row.better == "lower" else before / after
+def _factor(before: float | None, after: float | None) -> float | None:
+    return after / before if before and after else None
+
+
+def _distance(change: Change) -> float:
+    return float("inf") if change.factor is None else max(change.factor, 1 / change.factor)
 
 
 def _verdict(row: Row, before: float | None, after: float | None) -> Verdict:
@@ -100,4 +102,4 @@ def _verdict(row: Row, before: float | None, after: float | None) -> Verdict:
         return "gone"
     if abs(after - before) <= BANDS[row.unit] * min(before, after):
         return "tie"
-    return "slower" if (after > before) == (row.better == "lower") else "faster"
+    return "worse" if (after > before) == (row.better == "lower") else "better"

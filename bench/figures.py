@@ -24,9 +24,12 @@ def with_unit(number: str, unit: str) -> str:
 
 
 def advantage(row: Row, target: str) -> float | None:
-    """How many times as good Mooring is there: over 1, Mooring is better, whatever the row's direction."""
+    """How many times as good Mooring is there: over 1, Mooring is better, whatever the row's direction.
+
+    None where there is nothing to compare, and for the work of the load generator, which is not Mooring's.
+    """
     ours, theirs = row.values.get(MOORING), row.values.get(target)
-    if not ours or not theirs:
+    if not ours or not theirs or row.unit == "%":
         return None
     return theirs / ours if row.better == "lower" else ours / theirs
 
@@ -35,4 +38,8 @@ def times(ratio: float | None) -> str:
     """A ratio with two digits that matter: 0.83×, 1.2×, 47×."""
     if ratio is None:
         return ""
-    return f"{ratio:,.0f}×" if ratio >= 9.95 else f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2g}×"
+    if ratio >= 9.95:
+        return f"{ratio:,.0f}×"
+    if ratio >= 0.995:
+        return f"{ratio:.1f}×"
+    return f"{ratio:.2f}×" if ratio >= 0.0995 else f"{ratio:.2g}×"

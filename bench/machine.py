@@ -16,7 +16,7 @@ import msgspec
 
 import mooring
 
-__all__ = ["UNKNOWN", "cpu_model", "describe", "npm_version", "pypi_version"]
+__all__ = ["UNKNOWN", "cpu_model", "describe", "npm_version", "pypi_version", "sentence"]
 
 UNKNOWN = "unknown"
 
@@ -32,6 +32,12 @@ def describe(peers: Mapping[str, str]) -> dict[str, str]:
         "mooring": mooring.__version__,
         **peers,
     }
+
+
+def sentence(machine: Mapping[str, str]) -> str:
+    """The machine in one line, for a caption."""
+    known = {name: machine.get(name, UNKNOWN) for name in ("cores", "cpu", "memory", "kernel", "python")}
+    return "{cores} cores of {cpu}, {memory} of memory, {kernel}, {python}".format_map(known)
 
 
 def pypi_version(python: Path, package: str) -> str:

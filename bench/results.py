@@ -69,14 +69,14 @@ MEASURES: dict[str, Measure] = {
     "events": Measure("events on a stream", "events/s", "higher"),
     "death_error": Measure("server killed, to the error", "ms", "lower"),
     "death_next": Measure("server killed, to the next answer", "ms", "lower"),
-    "sigterm_lost": Measure("calls lost on SIGTERM", "calls", "lower"),
+    "sigterm_lost": Measure("lost on SIGTERM", "calls", "lower"),
     "cost_1": Measure("CPU per call, 1 session", "µs", "lower"),
     "cost_32": Measure("CPU per call, 32 sessions", "µs", "lower"),
     "cost_100": Measure("CPU per call, 100 sessions", "µs", "lower"),
     "cost_300": Measure("CPU per call, 300 sessions", "µs", "lower"),
     "cost_1000": Measure("CPU per call, 1,000 sessions", "µs", "lower"),
     "help_ratio": Measure("--help against bare Python", "×", "lower"),
-    "instructions": Measure("instructions per call", "instructions", "lower"),
+    "instructions": Measure("executed per call", "instructions", "lower"),
     "generator_share": Measure("CPU of the load generator, of one core", "%", "lower"),
 }
 
@@ -133,7 +133,7 @@ def row(row_id: str, values: Mapping[str, float | None], notes: Mapping[str, str
     """A row of the measure of that id, `_pychild` or not; KeyError if there is no such measure."""
     title, unit, better = MEASURES[row_id.removesuffix(PYTHON_CHILD)]
     if row_id.endswith(PYTHON_CHILD):
-        title += ", Python server"
+        title += " (Python)"
     return Row(row_id, title, unit, better, dict(values), dict(notes or {}))
 
 

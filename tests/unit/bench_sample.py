@@ -1,0 +1,53 @@
+"""A run of the benchmark as it could have been, for the tests of what is made of it."""
+
+from bench.results import TARGETS, Results, Row, row
+
+MACHINE = {
+    "cores": "2",
+    "cpu": "AMD EPYC",
+    "memory": "8.3 GB",
+    "kernel": "Linux 6.8.0",
+    "python": "CPython 3.11.7",
+}
+
+# Row -> figures in the order of TARGETS; a row that ends early was measured of those targets only.
+_FIGURES: dict[str, tuple[float | None, ...]] = {
+    "seq_p50": (0.19, 0.15, 0.081, 1.28, 2.88, 0.8, 0.8),
+    "seq_p99": (0.41, 0.36, 0.16, 1.9, 4.71, 3.77, 4.68),
+    "rate_1s": (30250, 43250, 877699, 912, 327, 1324, 1923),
+    "rate_1s_pychild": (22100, 25400, 60923, 840, 311, 1190, 1702),
+    "rate_32s": (29100, 43408, None, 917, 334, 1125, 1702),
+    "cpu_per_call": (34.2, 25, None, 1214, 3470, 1061, 711),
+    "start": (0.21, 0.13, 0.004, 0.69, 1.64, 0.8, 0.64),
+    "rss_50": (29.7, 26.6, None, 58.5, 92.4, 243, 143),
+    "rss_per_session": (14.2,),
+    "echo_1m": (5.4, 5.7, 1.9, 15.1, 21.4, None, 30.9),
+    "line_20m": (0.17, 0.14, 0.05, 4.4, 4.4, 6, None),
+    "death_error": (1.6, 1, None, 3, 250, 5, 4),
+    "sigterm_lost": (0, 0, None, 0, 1, 1, 1),
+    "cost_1": (31.0,),
+    "cost_32": (33.5,),
+    "cost_100": (33.9,),
+    "cost_300": (34.0,),
+    "cost_1000": (35.1,),
+    "help_ratio": (5.2,),
+    "instructions": (181234,),
+    "generator_share": (38, 55),
+}
+_NOTES = {
+    "echo_1m": {"supergateway": "answers 413"},
+    "line_20m": {"npm-mcp-proxy": "loses its server for good"},
+}
+
+
+def sample_run(**changed: dict[str, float | None] | None) -> Results:
+    """The sample; keywords give other figures to targets of a row, or take the whole row out (None)."""
+    rows = [
+        _row(row_id, changed.get(row_id) or {}) for row_id in _FIGURES if changed.get(row_id, {}) is not None
+    ]
+    return Results("2026-11-15T12:00:00Z", dict(MACHINE), "0123abc", list(TARGETS), rows)
+
+
+def _row(row_id: str, changed: dict[str, float | None]) -> Row:
+    values = dict(zip(TARGETS, _FIGURES[row_id], strict=False))
+    return row(row_id, values | changed, _NOTES.get(row_id))

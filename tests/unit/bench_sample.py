@@ -1,5 +1,7 @@
 """A run of the benchmark as it could have been, for the tests of what is made of it."""
 
+from collections.abc import Mapping
+
 from bench.results import TARGETS, Results, Row, row
 
 MACHINE = {
@@ -40,7 +42,7 @@ _NOTES = {
 }
 
 
-def sample_run(**changed: dict[str, float | None] | None) -> Results:
+def sample_run(**changed: Mapping[str, float | None] | None) -> Results:
     """The sample; keywords give other figures to targets of a row, or take the whole row out (None)."""
     rows = [
         _row(row_id, changed.get(row_id) or {}) for row_id in _FIGURES if changed.get(row_id, {}) is not None
@@ -48,6 +50,6 @@ def sample_run(**changed: dict[str, float | None] | None) -> Results:
     return Results("2026-11-15T12:00:00Z", dict(MACHINE), "0123abc", list(TARGETS), rows)
 
 
-def _row(row_id: str, changed: dict[str, float | None]) -> Row:
+def _row(row_id: str, changed: Mapping[str, float | None]) -> Row:
     values = dict(zip(TARGETS, _FIGURES[row_id], strict=False))
-    return row(row_id, values | changed, _NOTES.get(row_id))
+    return row(row_id, values | dict(changed), _NOTES.get(row_id))

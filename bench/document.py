@@ -7,13 +7,14 @@ The page is written by people but for the part between two marks, which is made 
 """
 
 import itertools
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import claims, plot, results
+from bench import claims, plot
 from bench.figures import advantage, figure, times
 from bench.machine import sentence
-from bench.results import MOORING, TARGETS, Results, Row
+from bench.results import MOORING, TARGETS, Results, Row, recorded
 
 __all__ = ["BEGIN", "END", "PAGE", "PICTURE", "render", "replace_generated", "write"]
 
@@ -107,5 +108,13 @@ def _notes(run: Results) -> Iterator[str]:
             yield f"- {row.title}, {target}: {note}"
 
 
+def main() -> None:
+    """Write the page again from the recorded full run."""
+    run = recorded("full")
+    if run is None:
+        sys.exit("No full run is recorded yet: run `python -m bench --record` first.")
+    write(run)
+
+
 if __name__ == "__main__":
-    write(results.from_json(results.recorded_path("full").read_bytes()))
+    main()

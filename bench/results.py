@@ -6,7 +6,7 @@ makes one row of the table. What a row is called, its unit and which direction i
 `MEASURES` and nowhere else, so that whoever measures and whoever judges mean the same. A value is
 None where a target was not measured or cannot do it; the target's note says why.
 
-A recorded run is kept at `recorded_path("full")` or `recorded_path("quick")`, written with `to_json`.
+`record(run, "full")` keeps a run to compare later ones with, `recorded("full")` gives the last one kept.
 """
 
 from collections.abc import Mapping
@@ -24,17 +24,21 @@ __all__ = [
     "PYTHON_CHILD",
     "TARGETS",
     "Better",
+    "Kind",
     "Measure",
     "Results",
     "Row",
     "WrongShape",
     "from_json",
+    "record",
+    "recorded",
     "recorded_path",
     "row",
     "to_json",
 ]
 
 Better = Literal["lower", "higher"]
+Kind = Literal["full", "quick"]
 
 MOORING, MINIMAL, PIPE = "mooring", "minimal", "pipe"
 PEERS = ("pypi-mcp-proxy", "fastmcp", "supergateway", "npm-mcp-proxy")
@@ -150,6 +154,19 @@ def from_json(text: bytes) -> Results:
         raise WrongShape(f"This is not a recorded run of the benchmark: {error}") from error
 
 
-def recorded_path(kind: Literal["full", "quick"]) -> Path:
+def recorded_path(kind: Kind) -> Path:
     """Where the last recorded run of that kind is kept."""
     return Path(__file__).parent / "recorded" / f"{kind}.json"
+
+
+def recorded(kind: Kind) -> Results | None:
+    """The last recorded run of that kind; None before the first."""
+    path = recorded_path(kind)
+    return from_json(path.read_bytes()) if path.exists() else None
+
+
+def record(results: Results, kind: Kind) -> None:
+    """Keep the run in place of the last one of its kind."""
+    path = recorded_path(kind)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(to_json(results))

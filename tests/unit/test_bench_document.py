@@ -1,10 +1,12 @@
 """The page about performance says what the recorded run said."""
 
+from pathlib import Path
+
 import pytest
 
-from bench import document
+from bench import document, plot
 from bench.document import BEGIN, END, render, replace_generated
-from bench.results import Results
+from bench.results import Results, recorded
 from tests.unit.bench_sample import sample_run
 
 
@@ -79,5 +81,18 @@ def test_a_page_without_its_marks_is_left_alone(page: str) -> None:
         replace_generated(page, "new")
 
 
-def test_the_page_has_its_marks() -> None:
-    assert "new" in replace_generated(document.PAGE.read_text(), "new")
+def test_the_page_in_docs_is_that_of_the_recorded_run() -> None:
+    run = recorded("full")
+    page = document.PAGE.read_text()
+    assert replace_generated(page, "" if run is None else render(run)) == page
+    if run is not None:
+        assert document.PICTURE.read_text() == plot.draw(run)
+
+
+def test_a_run_is_written_into_page_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "PAGE", tmp_path / "performance.md")
+    monkeypatch.setattr(document, "PICTURE", tmp_path / "performance.svg")
+    document.PAGE.write_text(f"above\n{BEGIN}\n{END}\nbelow\n")
+    document.write(sample_run())
+    assert document.PAGE.read_text() == f"above\n{BEGIN}\n\n{render(sample_run())}{END}\nbelow\n"
+    assert document.PICTURE.read_text() == plot.draw(sample_run())

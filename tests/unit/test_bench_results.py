@@ -2,12 +2,14 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench import results
-from bench.results import MEASURES, Results, Row, WrongShape, from_json, row, to_json
+from bench.results import MEASURES, Kind, Results, Row, WrongShape, from_json, row, to_json
 from tests.unit.bench_sample import sample_run
 
 
@@ -101,6 +103,30 @@ def test_what_is_not_there_has_no_value() -> None:
     assert run.value("seq_p50", "mooring") == 0.19
 
 
-def test_each_kind_of_run_is_recorded_in_its_own_file() -> None:
-    assert results.recorded_path("full").name == "full.json"
-    assert results.recorded_path("quick").name == "quick.json"
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "recorded_path", lambda kind: tmp_path / "recorded" / f"{kind}.json")
+
+
+def run_at(date: str) -> Results:
+    return msgspec.structs.replace(sample_run(), date=date)
+
+
+@pytest.mark.usefixtures("shelf")
+def test_the_last_run_of_each_kind_is_kept() -> None:
+    for date in ("2026-01-01", "2026-01-02"):
+        results.record(run_at(date), "full")
+    results.record(run_at("2026-01-03"), "quick")
+    assert results.recorded("full") == run_at("2026-01-02")
+    assert results.recorded("quick") == run_at("2026-01-03")
+
+
+@pytest.mark.usefixtures("shelf")
+def test_before_the_first_run_there_is_none() -> None:
+    assert results.recorded("full") is None
+
+
+@pytest.mark.parametrize("kind", ["full", "quick"])
+def test_a_run_kept_here_can_be_read(kind: Kind) -> None:
+    kept = results.recorded(kind)
+    assert kept is None or kept.value("rate_1s", "mooring")

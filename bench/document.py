@@ -9,6 +9,7 @@ The page is written by people but for the part between two marks, which is made 
 import itertools
 import sys
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 from bench import claims, plot
@@ -105,7 +106,7 @@ def _notes(run: Results) -> Iterator[str]:
         yield ""
     for row in run.rows:
         for target, note in row.notes.items():
-            yield f"- {row.title}, {target}: {note}"
+            yield f"- {row.title}, {target}: {escape(note, quote=False)}"
 
 
 def main() -> None:

@@ -53,6 +53,8 @@ def test_without_rows_nothing_is_kept() -> None:
         ("flat", "cost_1000", "mooring", 35.6, 35.7),
         ("flat", "cost_100", "mooring", 35.6, 35.7),
         ("help_ratio", "help_ratio", "mooring", 6, 6.01),
+        ("generator", "generator_share", "mooring", 80, 80.1),
+        ("generator", "generator_share", "minimal", 80, 80.1),
     ],
 )
 def test_a_promise_is_kept_up_to_its_bound(

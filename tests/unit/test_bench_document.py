@@ -61,6 +61,12 @@ def test_notes_follow() -> None:
     )
 
 
+def test_a_note_with_what_a_peer_answered_is_text() -> None:
+    run = sample_run()
+    run.rows[0].notes["fastmcp"] = "<h1>Sorry</h1>"
+    assert "fastmcp: &lt;h1&gt;Sorry&lt;/h1&gt;" in render(run)
+
+
 def test_tables_are_rectangular() -> None:
     tables = [block for block in render(sample_run()).split("\n\n") if block.startswith("|")]
     assert len(tables) == 3

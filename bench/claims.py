@@ -142,11 +142,5 @@ PROMISES = (
     _at_most(0, "calls", "sigterm_lost", "calls lost on SIGTERM", _of("sigterm_lost")),
     _at_most(FLAT, "×", "flat", "CPU per call, the dearest from 1 to 1,000 sessions against one", _growth),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
-    _at_most(
-        80,
-        "%",
-        "generator",
-        "the load generator's share of a core: not what is waited for",
-        _busiest_generator,
-    ),
+    _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),
 )

@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check format test test-slow parts lock clean
+.PHONY: help demo check format test test-slow bench bench-quick parts lock clean
 
 help:  ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,9 +45,15 @@ test: $(VENV)/.dev parts  ## All tests but the long repetitions
 test-slow: $(VENV)/.dev parts  ## The long repetitions
 	$(BIN)/python -m pytest -m slow --timeout 3600 $(ARGS)
 
+bench: $(VENV)/.dev  ## Measure Mooring beside other proxies, which it installs into .bench (15 minutes)
+	@$(BIN)/python -m bench $(ARGS)
+
+bench-quick: $(VENV)/.dev  ## Measure Mooring alone, for daily use (2 minutes)
+	@$(BIN)/python -m bench --quick $(ARGS)
+
 lock: $(VENV)/.dev  ## Renew requirements-dev.lock from pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --no-header --no-emit-index-url --group dev pyproject.toml -o requirements-dev.lock
 
 clean:  ## Remove everything that set-up made
-	rm -rf $(VENV) .parts .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov
+	rm -rf $(VENV) .parts .bench .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov

@@ -33,15 +33,17 @@ static inline void buffer_add(Buffer *buffer, const char *data, size_t length) {
 }
 
 __attribute__((format(printf, 2, 3), unused)) static void buffer_print(Buffer *buffer, const char *format, ...) {
-    va_list words;
-    va_start(words, format);
-    int length = vsnprintf(NULL, 0, format, words);
-    va_end(words);
-    buffer_reserve(buffer, (size_t)length + 1);
-    va_start(words, format);
-    vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, words);
-    va_end(words);
-    buffer->length += (size_t)length;
+    for (size_t guess = 512;;) {
+        buffer_reserve(buffer, guess);
+        va_list words;
+        va_start(words, format);
+        int length = vsnprintf(buffer->data + buffer->length, buffer->room - buffer->length, format, words);
+        va_end(words);
+        guess = (size_t)length + 1;
+        if (guess > buffer->room - buffer->length) continue;
+        buffer->length += (size_t)length;
+        return;
+    }
 }
 
 /* Forget the first bytes; what is left moves to the front. */

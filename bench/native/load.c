@@ -25,6 +25,7 @@
 #include "json.h"
 
 #define READ_SIZE (1 << 18)
+#define PATIENCE_S 30 /* with a server that says nothing */
 #define REVISION "2025-06-18"
 
 static struct {
@@ -85,11 +86,10 @@ static double cpu(void) {
 }
 
 /* The first complaint is kept: the rest are mostly its consequences. */
-static void complain(const char *what, const char *text, size_t length) {
+static void complain(const char *text, size_t length) {
     errors++;
     if (complaint[0]) return;
-    int room = (int)(length < 300 ? length : 300);
-    snprintf(complaint, sizeof complaint, "%s: %.*s", what, room, text);
+    snprintf(complaint, sizeof complaint, "%.*s", (int)smaller(length, 300), text);
     for (char *at = complaint; *at; at++)
         if (*at == '"' || *at == '\\' || (unsigned char)*at < ' ') *at = '\'';
 }
@@ -167,7 +167,7 @@ static void settle(Slot *slot, double end, bool good, const char *text, size_t l
     slot->flying = false;
     answered++;
     if (!good) {
-        complain("not the answer", text, length);
+        complain(text, length);
         return;
     }
     size_t calls = (size_t)(answered - errors);
@@ -184,6 +184,8 @@ static void settle(Slot *slot, double end, bool good, const char *text, size_t l
 static int dial(void) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     if (fd < 0) fail("socket");
+    struct timeval patience = {PATIENCE_S, 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     if (connect(fd, (struct sockaddr *)&address, sizeof address)) fail("connect");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
@@ -202,7 +204,7 @@ static void ask(const char *method, Buffer *session, const char *body, Response 
         received.length += (size_t)got;
         if (response_take(response, &received, got == 0)) break;
         if (got == 0) {
-            fprintf(stderr, "the connection was closed instead of an answer to %s\n", body);
+            fprintf(stderr, "the connection was closed instead of an answer\n");
             exit(1);
         }
     }
@@ -215,8 +217,8 @@ static void introduce(Buffer *session) {
     Response response = {0};
     ask("POST", NULL, INITIALIZE, &response);
     if (!body_answers(&response, 0)) {
-        fprintf(stderr, "initialize: status %d: %.*s\n", response.status, (int)response.body.length,
-                response.body.data);
+        fprintf(stderr, "initialize: HTTP status %d %.*s\n", response.status,
+                (int)smaller(response.body.length, 300), response.body.data);
         exit(1);
     }
     buffer_add(session, response.session, strlen(response.session));
@@ -300,6 +302,8 @@ static void send_call(Slot *slot) {
         body.length = 0;
         put_call(&body, slot->id);
         put_request(&lane->unsent, "POST", &session_ids[lane->session], body.data, body.length);
+        /* More sessions than connections: in turn, so that all are used. */
+        lane->session = (lane->session + options.connections) % options.sessions;
     }
     slot->began = now();
 }
@@ -319,7 +323,13 @@ static bool take_response(Lane *lane, bool closed) {
     }
     double end = now();
     Response *response = &lane->response;
-    settle(slot, end, body_answers(response, slot->id), response->body.data, response->body.length);
+    Buffer *body = &response->body;
+    bool good = body_answers(response, slot->id);
+    if (!good && response->status != 200) {
+        body->length = 0;
+        buffer_print(body, "HTTP status %d", response->status);
+    }
+    settle(slot, end, good, body->data, body->length);
     closed = closed || response->closes;
     response_clear(response);
     if (!closed && may_send(end)) send_call(slot);
@@ -391,9 +401,9 @@ static void run_window(void) {
     for (int i = 0; i < slot_count && may_send(began); i++) send_call(&slots[i]);
     for (int i = 0; i < lane_count; i++) flush(&lanes[i]);
     while (answered < sent) {
-        int count = epoll_wait(poller, ready, 256, 60000);
+        int count = epoll_wait(poller, ready, 256, PATIENCE_S * 1000);
         if (!count) {
-            fprintf(stderr, "%ld calls without an answer for a minute\n", sent - answered);
+            fprintf(stderr, "no answer to %ld calls in %d s\n", sent - answered, PATIENCE_S);
             exit(1);
         }
         for (int i = 0; i < count; i++) {

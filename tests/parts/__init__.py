@@ -30,10 +30,13 @@ import pytest
 __all__ = [
     "PARTS",
     "Part",
+    "node",
     "node_environment",
     "node_modules",
     "npm_command",
+    "npm_part",
     "python_of",
+    "python_part",
     "require",
     "script_of",
 ]
@@ -53,10 +56,11 @@ class Part:
     install: Callable[[Path], None]
     hint: str
     """What to do when it cannot be had."""
+    folder: Path = PARTS
 
     @property
     def place(self) -> Path:
-        return PARTS / self.name
+        return self.folder / self.name
 
     @property
     def _stamp(self) -> Path:
@@ -109,37 +113,44 @@ def _install_node(place: Path) -> None:
     _run([str(place / "bin/node"), "--version"])
 
 
-def _install_npm(place: Path) -> None:
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(PINS / "npm" / name, place)
-    # Not `npm ci`: it refuses a lock without the optional packages of other platforms.
-    _run(_npm("install", "--no-save"), cwd=place)
+_NPM_HINT = "needs the npm registry and npm (Debian: apt-get install npm)"
 
 
-def _install_python(name: str) -> Callable[[Path], None]:
+def npm_part(pins: Path = PINS, folder: Path = PARTS) -> Part:
+    """The packages of `npm/package.json`, in `npm`."""
+    files = (pins / "npm/package.json", pins / "npm/package-lock.json")
+
+    def install(place: Path) -> None:
+        for path in files:
+            shutil.copy(path, place)
+        # Not `npm ci`: it refuses a lock without the optional packages of other platforms.
+        _run(_npm("install", "--no-save"), cwd=place)
+
+    return Part("npm", files, install, _NPM_HINT, folder)
+
+
+def python_part(name: str, pins: Path = PINS, folder: Path = PARTS) -> Part:
+    """A virtual environment with what `python/NAME.lock` says."""
+    files = (pins / f"python/{name}.in", pins / f"python/{name}.lock")
+    hint = "needs the Python package index and Python's venv module (Debian: apt-get install python3-venv)"
+
     def install(place: Path) -> None:
         _run([sys.executable, "-m", "venv", str(place)])
         pip = [str(place / "bin/python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-        _run([*pip, "install", "--requirement", str(PINS / "python" / f"{name}.lock")])
+        # The lock is the whole tree, so nothing is left to be resolved.
+        _run([*pip, "install", "--no-deps", "--requirement", str(files[1])])
 
-    return install
-
-
-def _python_part(name: str) -> Part:
-    pins = (PINS / f"python/{name}.in", PINS / f"python/{name}.lock")
-    hint = "needs the Python package index and Python's venv module (Debian: apt-get install python3-venv)"
-    return Part(name, pins, _install_python(name), hint)
+    return Part(name, files, install, hint, folder)
 
 
-_NPM_HINT = "needs the npm registry and npm (Debian: apt-get install npm)"
 ALL = {
     part.name: part
     for part in (
-        Part("npm", (PINS / "npm/package.json", PINS / "npm/package-lock.json"), _install_npm, _NPM_HINT),
+        npm_part(),
         Part("node", (PINS / "node-version",), _install_node, _NPM_HINT),
-        _python_part("sdk-2"),
-        _python_part("sdk-1"),
-        _python_part("servers"),
+        python_part("sdk-2"),
+        python_part("sdk-1"),
+        python_part("servers"),
     )
 }
 
@@ -185,15 +196,16 @@ def node_modules() -> Path:
     return ALL["npm"].place / "node_modules"
 
 
-def _node() -> Path:
+def node() -> Path:
+    """The machine's Node if it is new enough, or the one of the part."""
     return _own_node() or ALL["node"].place / "bin/node"
 
 
 def node_environment() -> dict[str, str]:
     """This environment, with the right Node first on the path."""
-    return {**os.environ, "PATH": f"{_node().parent}{os.pathsep}{os.environ['PATH']}"}
+    return {**os.environ, "PATH": f"{node().parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 def npm_command(script: str) -> list[str]:
     """argv of a program from an npm package, whatever the path says."""
-    return [str(_node()), str((node_modules() / ".bin" / script).resolve())]
+    return [str(node()), str((node_modules() / ".bin" / script).resolve())]

@@ -1,0 +1,16 @@
+"""What is measured, one module for each kind. Each has its `GROUPS`; none knows how results are shown."""
+
+from bench.measuring import Group
+from bench.rows import calls, failing, instructions, memory, scaling, sizes, starting
+
+__all__ = ["GROUPS"]
+
+GROUPS: tuple[Group, ...] = (
+    *calls.GROUPS,
+    *starting.GROUPS,
+    *memory.GROUPS,
+    *sizes.GROUPS,
+    *failing.GROUPS,
+    *scaling.GROUPS,
+    *instructions.GROUPS,
+)

@@ -1,0 +1,71 @@
+"""How soon there is an answer, and how soon there is help."""
+
+import json
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from bench.client import INTRODUCTION, first_answer
+from bench.measuring import Figures
+from bench.results import MOORING, PIPE, PYTHON_CHILD
+from bench.rows.fresh import from_scratch
+from bench.targets import Argv, environment, native_child, python_child, spawned
+
+__all__ = ["GROUPS"]
+
+HELP_RUNS = 15
+
+
+def _start(target: str, *, python: bool = False) -> Figures:
+    """From the start of the process to the first answer to a call. The bare pipe's is the server's own."""
+    first = _first_line if target == PIPE else _first_response
+    if python:
+        return Figures({"start" + PYTHON_CHILD: first(target, python_child())})
+    return Figures({"start": first(target, native_child())})
+
+
+def _first_response(target: str, child: Argv) -> float:
+    began = time.perf_counter()
+    with spawned(target, child) as running:
+        first_answer(running.port)
+        return time.perf_counter() - began
+
+
+def _first_line(_: str, child: Argv) -> float:
+    call = {"name": "echo", "arguments": {"text": "hello world"}}
+    messages = (*INTRODUCTION, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+    lines = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+    began = time.perf_counter()
+    with subprocess.Popen(child, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(lines)
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        took_s = time.perf_counter() - began
+        process.stdin.close()
+    assert "result" in answers[1], answers
+    return took_s
+
+
+def _help(_: str) -> Figures:
+    """`mooring --help` against the bare interpreter that runs it, in turn; the best of each."""
+    help_argv = [str(Path(sys.executable).with_name("mooring")), "--help"]
+    bare_argv = [sys.executable, "-c", "pass"]
+    times_s = [(_run_s(help_argv), _run_s(bare_argv)) for _ in range(HELP_RUNS)]
+    help_s, bare_s = (min(column) for column in zip(*times_s, strict=True))
+    return Figures({"help_ratio": help_s / bare_s}, {"help_ratio": f"{help_s * 1000:.0f} ms"})
+
+
+def _run_s(argv: Argv) -> float:
+    began = time.perf_counter()
+    subprocess.run(argv, stdout=subprocess.DEVNULL, env=environment(), check=True)
+    return time.perf_counter() - began
+
+
+GROUPS = (
+    from_scratch(("start",), _start, windows=6, quick_windows=4),
+    from_scratch(("start" + PYTHON_CHILD,), partial(_start, python=True), windows=4),
+    from_scratch(("help_ratio",), _help, windows=1, quick_windows=1, targets=(MOORING,)),
+)

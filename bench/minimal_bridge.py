@@ -31,6 +31,7 @@ class Answer(msgspec.Struct, gc=False):
 read_question = msgspec.json.Decoder(Question).decode
 read_answer = msgspec.json.Decoder(Answer).decode
 encode = msgspec.json.encode
+SESSION = b"mcp-session-id: one-for-all\r\n"
 
 
 class Child(asyncio.SubprocessProtocol):
@@ -40,6 +41,7 @@ class Child(asyncio.SubprocessProtocol):
 
     def __init__(self) -> None:
         self._asked: dict[int, tuple[asyncio.Transport, bytes, bytes]] = {}
+        self._introduction: bytes | None = None
         self._numbers = count()
         self._unfinished: deque[bytes] = deque()
 
@@ -51,8 +53,11 @@ class Child(asyncio.SubprocessProtocol):
         sys.exit("the server ended")
 
     def ask(self, question: Question, client: asyncio.Transport) -> None:
+        head = b"" if question.method != "initialize" else SESSION
+        if head and self._introduction:  # many sessions, one server: it is introduced once
+            reply(client, bytes(question.id), head, self._introduction)
+            return
         number = next(self._numbers)
-        head = b"mcp-session-id: one-for-all\r\n" if question.method == "initialize" else b""
         self._asked[number] = client, bytes(question.id), head
         self.tell(question, b'"id":%d,' % number)
 
@@ -77,10 +82,16 @@ class Child(asyncio.SubprocessProtocol):
         if (asked := self._asked.pop(answer.id, None)) is None:
             return
         client, id, head = asked
-        key, value = (b'"result":', answer.result) if answer.result else (b'"error":', answer.error)
-        body = b"".join((b'{"jsonrpc":"2.0","id":', id, b",", key, bytes(value), b"}"))
-        length = b"content-length: %d\r\n\r\n" % len(body)
-        client.write(b"".join((b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n", head, length, body)))
+        outcome = b'"result":' + answer.result if answer.result else b'"error":' + answer.error
+        if head:
+            self._introduction = outcome
+        reply(client, id, head, outcome)
+
+
+def reply(client: asyncio.Transport, id: bytes, head: bytes, outcome: bytes) -> None:
+    body = b"".join((b'{"jsonrpc":"2.0","id":', id, b",", outcome, b"}"))
+    length = b"content-length: %d\r\n\r\n" % len(body)
+    client.write(b"".join((b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n", head, length, body)))
 
 
 class Connection(asyncio.Protocol):

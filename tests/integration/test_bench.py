@@ -1,0 +1,193 @@
+"""The benchmark's own instruments: a server, a load generator and a bridge that must not lie."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import programs
+from bench.targets import free_port
+from tests.hosting import hosting
+from tests.mcp_client import McpClient, client_of
+from tests.support import within
+
+MIB = 1024 * 1024
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the C programs. Without a C compiler this fails, and says how to get one."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("child", "load", "responder"):
+        programs.build(name, folder=folder)
+    return folder
+
+
+@pytest.fixture
+def child(built: Path) -> str:
+    return str(built / "child")
+
+
+@asynccontextmanager
+async def running(*argv: str | Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(*argv)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def generate(built: Path, *words: str) -> Json:
+    """What the load generator reports."""
+    process = await asyncio.create_subprocess_exec(built / "load", *words, stdout=asyncio.subprocess.PIPE)
+    async with within(60):
+        said, _ = await process.communicate()
+    assert process.returncode == 0
+    report: Json = json.loads(said)
+    return report
+
+
+async def counted(client: McpClient, name: str) -> int:
+    """One of Mooring's own counters."""
+    page = (await client.raw("GET", Accept="text/plain")).body.decode()
+    [line] = [line for line in page.splitlines() if line.startswith(f"mooring_{name}{{")]
+    return int(float(line.split()[-1]))
+
+
+# The server.
+
+
+def talk(child: str, *lines: bytes) -> list[Json]:
+    """What the server says to these lines."""
+    done = subprocess.run([child], input=b"".join(lines), capture_output=True, check=True, timeout=20)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_server_reads_json_in_any_order_and_spacing(child: str) -> None:
+    answers = talk(
+        child,
+        b'{ "id" : "a \\" b" , "method" : "ping" }\n',
+        b'{"params":{"arguments":{"id":9,"text":"{\\"id\\":8}"},"name":"echo"},"method":"tools/call","id":7}\r\n',
+        b'{"method":"notifications/initialized","params":{"id":1}}\n',
+        b'{"jsonrpc":"2.0","id":3,"result":{"method":"ping"}}\n',
+        b'{"jsonrpc":"2.0","id":4,"method":"resources/list"}\n',
+    )
+    assert [answer["id"] for answer in answers] == ['a " b', 7, 4]
+    assert answers[0]["result"] == {}
+    assert answers[1]["result"]["content"][0]["text"] == '{"id":8}'
+    assert answers[2]["error"]["code"] == -32601
+
+
+def test_the_server_takes_a_line_of_20_mib(child: str) -> None:
+    text = "x" * (20 * MIB)
+    call = {"name": "echo", "arguments": {"text": text}}
+    line = json.dumps({"id": 1, "method": "tools/call", "params": call}).encode() + b"\n"
+    [answer] = talk(child, line)
+    assert answer["result"]["content"][0]["text"] == text
+
+
+async def test_the_servers_tools_behind_mooring(child: str) -> None:
+    async with hosting((child,)) as host, client_of(host.port) as client:
+        tools = {tool["name"] for tool in (await client.result("tools/list"))["tools"]}
+        assert tools == {"echo", "big", "events", "sleep", "pid", "die"}
+        assert await client.text("echo", text='é "quoted"\n') == 'é "quoted"\n'
+        assert len(await client.text("big", bytes=MIB)) == MIB
+        slow = asyncio.create_task(client.text("sleep", ms=200))
+        pid = int(await client.text("pid"))
+        assert not slow.done()
+        assert await slow == "slept"
+        died = await client.ask("tools/call", {"name": "die", "arguments": {"code": 3}})
+        assert died["error"]["data"]["reason"] == "server_exited"
+        assert int(await client.text("pid")) != pid
+
+
+# The load generator.
+
+
+async def test_the_generator_makes_as_many_calls_as_it_says(built: Path, child: str) -> None:
+    async with hosting((child,)) as host, McpClient(host.port, path="/metrics") as metrics:
+        address = f"127.0.0.1:{host.port}"
+        before = await counted(metrics, "calls_total")
+        report = await generate(built, "http", address, "-c", "8", "-s", "20", "-n", "1000")
+        assert (report["calls"], report["errors"]) == (1000, 0)
+        assert await counted(metrics, "calls_total") - before == 1000 + 20  # each session's initialize
+        assert await counted(metrics, "sessions_opened_total") == 20
+        assert await counted(metrics, "sessions_closed_total") == 20
+
+
+async def test_the_generator_counts_the_events_of_a_stream(built: Path, child: str) -> None:
+    events = ("-t", "events", "-p", "-a", '{"count":250}', "-n", "4", "-c", "2")
+    async with hosting((child,)) as host:
+        through = await generate(built, "http", f"127.0.0.1:{host.port}", *events)
+    direct = await generate(built, "pipe", *events, "--", child)
+    assert through["calls"] == direct["calls"] == 4
+    assert through["events"] == direct["events"] == 1000
+
+
+async def test_the_generator_sends_and_takes_large_messages(built: Path, child: str) -> None:
+    async with hosting((child,)) as host:
+        report = await generate(built, "http", f"127.0.0.1:{host.port}", "-b", str(MIB), "-n", "6", "-c", "2")
+        assert (report["calls"], report["errors"]) == (6, 0)
+
+
+async def test_the_generator_takes_no_error_for_an_answer(built: Path, child: str) -> None:
+    async with hosting((child,)) as host:
+        report = await generate(built, "http", f"127.0.0.1:{host.port}", "-t", "nothing", "-n", "5")
+    assert (report["calls"], report["errors"]) == (0, 5)
+    assert "no such tool" in report["complaint"]
+
+
+async def test_windows_are_made_one_at_a_time_on_the_same_session(built: Path, child: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(built / "load", "pipe", "-w", "-n", "50", "--", child),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with within():
+        said, _ = await process.communicate(b"\n\n")
+    ready, *windows = map(json.loads, said.splitlines())
+    assert ready == {"ready": True}
+    assert [window["calls"] for window in windows] == [50, 50]
+
+
+# What it is compared with.
+
+
+@pytest.mark.parametrize("server", ["child", "demo"])
+async def test_the_minimal_bridge_answers_every_session(built: Path, server: str) -> None:
+    command = [sys.executable, "-m", "mooring.demo"] if server == "demo" else [str(built / "child")]
+    port = str(free_port())
+    async with running(sys.executable, "-m", "bench.minimal_bridge", port, *command):
+        await listening(port)
+        report = await generate(built, "http", f"127.0.0.1:{port}", "-c", "4", "-s", "4", "-n", "200")
+    assert (report["calls"], report["errors"]) == (200, 0)
+
+
+async def test_the_responder_answers_whatever_it_is_sent(built: Path) -> None:
+    port = str(free_port())
+    async with running(built / "responder", port):
+        await listening(port)
+        report = await generate(built, "http", f"127.0.0.1:{port}", "-c", "4", "-n", "200")
+    assert (report["calls"], report["errors"]) == (200, 0)
+
+
+async def listening(port: str) -> None:
+    async with within():
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", int(port))
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.01)
+            else:
+                writer.close()
+                await writer.wait_closed()
+                return

@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 
 from bench.client import Client, Connection, Failed, first_answer
-from bench.measuring import Figures
+from bench.measuring import Figures, Unable
 from bench.results import MOORING, PEERS
 from bench.rows.fresh import from_scratch
 from bench.targets import native_child, spawned
@@ -16,7 +16,7 @@ __all__ = ["GROUPS"]
 PATIENCE_S = 5.0
 """With a proxy after its server's death."""
 IN_FLIGHT = 20
-SLOW_MS = 1000
+SLOW_MS = 3000
 
 
 def _death(target: str) -> Figures:
@@ -65,8 +65,11 @@ def _sigterm(target: str) -> Figures:
     with spawned(target, native_child()) as running, ExitStack() as stack:
         client = first_answer(running.port)
         connections = [stack.enter_context(Connection(running.port)) for _ in range(IN_FLIGHT)]
+        began = time.perf_counter()
         ids = [client.begin(connection, "sleep", ms=SLOW_MS) for connection in connections]
         client.call("echo", text="the server has the calls by now")
+        if (time.perf_counter() - began) * 1000 > SLOW_MS:
+            raise Unable(f"takes longer than {SLOW_MS} ms to have {IN_FLIGHT} calls under way")
         running.process.send_signal(signal.SIGTERM)
         lost = sum(not _is_answered(*pair) for pair in zip(connections, ids, strict=True))
         return Figures({"sigterm_lost": lost}, {"sigterm_lost": f"of {IN_FLIGHT}"})

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.runtimes.stopping import StopPatience
+from mooring.wire.memory import MAX_INITIALIZE_BYTES
 from tests.hosting import SCRIPTED, Host, hosting
 from tests.mcp_client import McpClient, client_of
 from tests.support import within
@@ -234,3 +235,41 @@ async def test_a_client_that_does_not_read_loses_its_stream_when_there_is_no_roo
         assert "reads too slowly" in closed.getMessage()
         assert await held(host, "events") <= 4_000_000
         slow.close()
+
+
+async def test_an_initialize_that_no_session_can_remember_opens_none() -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "pad": "x" * MAX_INITIALIZE_BYTES}
+    async with hosting(LOUD) as host, McpClient(host.port) as client:
+        answer = await client.raw("POST", client.request("initialize", hello))
+        assert answer.status == 400 and b"may have 262144" in answer.body
+        client.path = "/sse"
+        stream = await client.stream()
+        first = await stream.event()
+        assert first is not None
+        client.path = first.data
+        answer = await client.raw("POST", client.request("initialize", hello))
+        assert answer.status == 400 and b"may have 262144" in answer.body
+        assert await held(host, "calls") == 0
+
+
+async def test_a_server_that_says_too_much_of_itself_cannot_be_used() -> None:
+    """What it says of itself is remembered by every session."""
+    boastful = r"""
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        size = 10 if message["params"]["clientInfo"]["name"] == "mooring" else 300_000
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"experimental": {"x": "x" * size}}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+    async with hosting((sys.executable, "-c", boastful)) as host, McpClient(host.port) as client:
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }
+        answer = await client.raw("POST", client.request("initialize", hello))
+        error = json.loads(answer.body)["error"]
+        assert error["data"]["reason"] == "message_too_long" and "may have 262144" in error["message"]
+        assert "mcp-session-id" not in answer.headers

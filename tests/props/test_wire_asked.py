@@ -44,7 +44,7 @@ def test_every_answer_reaches_exactly_the_server_that_waits_for_it(
     client: list[Question] = []  # what the client was asked and has not answered
     waiting: list[Question] = []  # what the living server still wants to know, oldest first
     for serial, (step, value) in enumerate(steps):
-        if step == "ask" and not asked.full:
+        if step == "ask" and asked.takes(value):
             line = jsonrpc.request(value, "m", b'{"serial":%d}' % serial)
             message = json.loads(asked.ask(jsonrpc.parse(line), line))
             assert (message["method"], message["params"]) == ("m", {"serial": serial})
@@ -77,5 +77,5 @@ def test_every_answer_reaches_exactly_the_server_that_waits_for_it(
             assert asked.lose() == [question.shown for question in waiting]
             waiting.clear()
         assert len(asked) == len(waiting)
-        assert asked.full == (len(waiting) >= limit)
+        assert asked.takes(0) == (len(waiting) < limit)
         assert len(asked._abandoned) <= limit

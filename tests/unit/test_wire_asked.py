@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mooring.wire import jsonrpc
-from mooring.wire.asked import Asked
+from mooring.wire.asked import MAX_ID_CHARACTERS, Asked
 from mooring.wire.jsonrpc import Id
 
 
@@ -101,16 +101,22 @@ def test_a_withdrawn_question_is_known_to_the_client_by_its_own_id() -> None:
 
 def test_the_number_of_open_questions_is_bounded() -> None:
     asked = Asked("m", 2)
-    full = []
+    room = []
     for id in (0, 1):
-        full.append(asked.full)
+        room.append(asked.takes(id))
         ask(asked, id)
-    assert (full, asked.full) == ([False, False], True)
+    assert (room, asked.takes(2)) == ([True, True], False)
     answer(asked, 0)
-    assert not asked.full
+    assert asked.takes(2)
     ask(asked, 2)
     assert asked.lose() == [1, 2]
-    assert (asked.full, len(asked), asked.lose()) == (False, 0, [])
+    assert (asked.takes(3), len(asked), asked.lose()) == (True, 0, [])
+
+
+def test_an_id_that_is_too_long_to_be_remembered_is_not_taken() -> None:
+    asked = Asked("m", 2)
+    assert asked.takes("x" * MAX_ID_CHARACTERS) and not asked.takes("x" * (MAX_ID_CHARACTERS + 1))
+    assert asked.takes(10**MAX_ID_CHARACTERS)
 
 
 @pytest.mark.parametrize("generations", [2, 3, 10])

@@ -159,6 +159,35 @@ def test_the_oldest_subscription_gives_way() -> None:
     assert (uris[0], uris[-1]) == ("a:2", f"a:{MAX_SUBSCRIPTIONS + 1}")
 
 
+def test_subscriptions_are_bounded_in_bytes_too() -> None:
+    remembered = opened()
+    long = "x" * (memory.MAX_SUBSCRIPTION_BYTES // 3)
+    for n in range(4):
+        subscribe(remembered, f"{n}:{long}")
+    uris = [params["uri"] for _, params in said(remembered.replay("m"))[1:]]
+    assert [uri[0] for uri in uris] == ["2", "3"]
+    subscribe(remembered, long * 4)
+    assert len(said(remembered.replay("m"))) == 3, "it alone is too long, and takes nobody's place"
+
+
+def test_what_is_needlessly_long_is_said_again_in_short() -> None:
+    remembered = opened()
+    remembered.initialized(jsonrpc.notification("notifications/initialized", {"x": "x" * 5000}))
+    level = {"level": "debug", "x": "x" * 5000}
+    remembered.answered("logging/setLevel", json.dumps(level).encode(), result({}))
+    assert [step.line for step in remembered.replay("m")][1:] == [
+        jsonrpc.notification("notifications/initialized")
+    ]
+
+
+def test_an_initialize_that_is_too_long_to_be_remembered_is_refused() -> None:
+    memory.check_initialize(b"x" * memory.MAX_INITIALIZE_BYTES)
+    with pytest.raises(RemoteProtocolError, match="may have 262144"):
+        memory.check_initialize(b"x" * (memory.MAX_INITIALIZE_BYTES + 1))
+    with pytest.raises(RemoteProtocolError, match="may have 262144"):
+        read_handshake(b'{"protocolVersion":"2025-11-25","instructions":"' + b"x" * 300_000 + b'"}')
+
+
 def test_other_answers_are_not_remembered() -> None:
     remembered = opened()
     for method in ("tools/call", "resources/read", "ping"):
@@ -276,6 +305,16 @@ def test_the_number_of_tools_is_bounded() -> None:
     list_tools(remembered, *({"name": f"t{n}", "annotations": hints} for n in range(memory.MAX_TOOLS + 2)))
     known = [may_call(remembered, f"t{n}") for n in (0, 1, 2, memory.MAX_TOOLS + 1)]
     assert known == [False, False, True, True]
+
+
+def test_a_tool_of_a_long_name_or_of_a_huge_list_counts_as_one_that_may_not_be_repeated() -> None:
+    remembered = opened()
+    hints = {"readOnlyHint": True}
+    names = ["x" * memory.MAX_TOOL_NAME, "x" * (memory.MAX_TOOL_NAME + 1)]
+    list_tools(remembered, *({"name": name, "annotations": hints} for name in names))
+    assert [may_call(remembered, name) for name in names] == [True, False]
+    list_tools(remembered, {"name": "y", "annotations": hints, "description": "x" * memory.MAX_TOOLS_BYTES})
+    assert not may_call(remembered, "y")
 
 
 # The handshake --------------------------------------------------------------------------------

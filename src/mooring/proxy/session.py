@@ -25,7 +25,7 @@ from mooring.proxy.stats import Stats
 from mooring.proxy.streams import EventStream, Streams
 from mooring.proxy.waiting import WaitingLine
 from mooring.wire import jsonrpc
-from mooring.wire.asked import Asked
+from mooring.wire.asked import MAX_ID_CHARACTERS, Asked
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
 from mooring.wire.lines import LongLine
@@ -38,6 +38,7 @@ __all__ = ["Session"]
 log = logging.getLogger("mooring.session")
 
 MAX_TASK_TOKENS = 256
+"""Calls that became tasks, of which progress is still passed on; the oldest gives way."""
 
 
 class Session:
@@ -320,6 +321,8 @@ class Session:
                 raise RemoteProtocolError("the server refused to initialize", code="initialize_failed")
             handshake = read_handshake(response.result)
         except RemoteProtocolError as error:
+            if error.code == "message_too_long":  # nothing else is wrong with it
+                line = Failure(error.code, error.message).response(call.id)
             self._never_open(call, line, error.message)
             return
         self.memory.opened(Replay(call.line, call.id), handshake)
@@ -351,8 +354,8 @@ class Session:
         id = request.request_id
         if request.method == "ping" and place is None:
             self._link.answer(jsonrpc.result_response(id, {}))
-        elif self._asked.full or (place is None and not self._delivery.has_room(line)):
-            text = "the client leaves too many requests unanswered, or does not listen"
+        elif not self._asked.takes(id) or (place is None and not self._delivery.has_room(line)):
+            text = "the id is too long, or the client does not listen or leaves too many requests unanswered"
             self._link.answer(jsonrpc.error_response(id, INTERNAL_ERROR, text))
         else:
             self._delivery.put(place, request, self._asked.ask(request, line), self._clock())
@@ -532,13 +535,18 @@ class Session:
             self._link.disown(call)
         if call.token is not None and self._tokens.get(call.token) is call:
             del self._tokens[call.token]
-            if b'"task"' in call.line:  # its progress goes on after the answer that names the task
-                self._task_tokens[call.token] = None
-                if len(self._task_tokens) > MAX_TASK_TOKENS:
-                    del self._task_tokens[next(iter(self._task_tokens))]
+            if b'"task"' in call.line:
+                self._remember_task(call.token)
         if self.on_quiet is not None and not self.calls:
             self.on_quiet()
         return call
+
+    def _remember_task(self, token: Id) -> None:
+        """The progress of a task goes on after the answer that names it."""
+        if len(str(token)) <= MAX_ID_CHARACTERS:
+            self._task_tokens[token] = None
+        if len(self._task_tokens) > MAX_TASK_TOKENS:
+            del self._task_tokens[next(iter(self._task_tokens))]
 
     def cut(self, reason: str, message: str) -> int:
         """End every call now, with an error; returns how many there were. Nobody is left waiting."""

@@ -12,6 +12,7 @@ from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
 from mooring.wire import jsonrpc, sse
 from mooring.wire.http import Exchange, Response
+from mooring.wire.memory import check_initialize
 from mooring.wire.params import client_name
 
 __all__ = ["SSETransport"]
@@ -46,6 +47,8 @@ class SSETransport:
         request = exchange.request
         try:
             message = jsonrpc.parse(request.body)
+            if message.method == "initialize":
+                check_initialize(request.body)
         except RemoteProtocolError as error:
             exchange.respond(refusals.bad_request(error))
             return

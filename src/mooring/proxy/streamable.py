@@ -17,6 +17,7 @@ from mooring.wire import jsonrpc
 from mooring.wire.events import parse_event_id
 from mooring.wire.http import Exchange, Head, Response
 from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
+from mooring.wire.memory import check_initialize
 from mooring.wire.params import client_name
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN, rules_for
 
@@ -77,7 +78,11 @@ class StreamableHTTP:
             exchange.respond(refusals.bad_request(error))
             return
         try:
+            check_initialize(line)
             session = self._proxy.open(exchange.request.principal, TRANSPORT, client_name(message.params))
+        except RemoteProtocolError as error:
+            exchange.respond(refusals.bad_request(error, message.request_id))
+            return
         except Unavailable as error:
             exchange.respond(refusals.unavailable(error, message.request_id))
             return

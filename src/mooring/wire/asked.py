@@ -11,7 +11,10 @@ id of ours, which are never used twice.
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
 
-__all__ = ["Asked"]
+__all__ = ["MAX_ID_CHARACTERS", "Asked"]
+
+MAX_ID_CHARACTERS = 256
+"""Of an id that is remembered; most are numbers, some 36 characters."""
 
 
 class Asked:
@@ -30,10 +33,10 @@ class Asked:
     def __len__(self) -> int:
         return len(self._open)
 
-    @property
-    def full(self) -> bool:
-        """No further question fits."""
-        return len(self._open) >= self._limit
+    def takes(self, id: Id) -> bool:
+        """Is there room for a question of that id?"""
+        is_short = not isinstance(id, str) or len(id) <= MAX_ID_CHARACTERS
+        return is_short and len(self._open) < self._limit
 
     def ask(self, request: Envelope, line: bytes) -> bytes:
         """Record a question; returns the line for the client."""

@@ -16,10 +16,29 @@ from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.surrogates import tolerant
 
-__all__ = ["MAX_SUBSCRIPTIONS", "Handshake", "Memory", "Replay", "expect_handshake", "read_handshake"]
+__all__ = [
+    "MAX_INITIALIZE_BYTES",
+    "MAX_SUBSCRIPTIONS",
+    "Handshake",
+    "Memory",
+    "Replay",
+    "check_initialize",
+    "expect_handshake",
+    "read_handshake",
+]
 
+MAX_INITIALIZE_BYTES = 256 * 1024
+"""Of `initialize` and of its result: every session remembers both, for as long as it lives."""
 MAX_SUBSCRIPTIONS = 1024
+MAX_SUBSCRIPTION_BYTES = 256 * 1024
+"""Of all of them together. A client that has more is told of fewer resources after a restart."""
+MAX_NOTE_BYTES = 4096
+"""Of `initialized` and of the log level, which need a hundred."""
 MAX_TOOLS = 4096
+MAX_TOOL_NAME = 128
+"""Characters: what the protocol advises. A tool of another name counts as one that may not be repeated."""
+MAX_TOOLS_BYTES = 4 * 1024 * 1024
+"""Of a list that is looked at: what is read from it may take ten times that for a moment."""
 
 # Asking again changes nothing on the server.
 _READS = frozenset(
@@ -91,8 +110,18 @@ _read_tools = tolerant(msgspec.json.Decoder(_Tools).decode)
 _read_params = tolerant(msgspec.json.Decoder(_Params).decode)
 
 
+def check_initialize(line: bytes) -> None:
+    """Can a session remember it? Raises RemoteProtocolError."""
+    if len(line) > MAX_INITIALIZE_BYTES:
+        text = f"initialize has {len(line)} bytes; it may have {MAX_INITIALIZE_BYTES}"
+        raise RemoteProtocolError(text, code="invalid_request")
+
+
 def read_handshake(result: bytes | Raw) -> Handshake:
     """An InitializeResult. Raises RemoteProtocolError if it is none."""
+    if len(result) > MAX_INITIALIZE_BYTES:
+        text = f"an InitializeResult may have {MAX_INITIALIZE_BYTES} bytes, not {len(result)}"
+        raise RemoteProtocolError(text, code="message_too_long")
     try:
         return _read_handshake(result)
     except msgspec.DecodeError as error:
@@ -147,7 +176,8 @@ class Memory:
 
     def initialized(self, line: bytes) -> None:
         """The client has confirmed the handshake."""
-        self._initialized = line
+        fits = len(line) <= MAX_NOTE_BYTES
+        self._initialized = line if fits else jsonrpc.notification("notifications/initialized")
 
     def answered(self, method: str, params: bytes | Raw, response: Envelope) -> None:
         """A call has been answered; `WATCHED` names the methods for which that matters."""
@@ -156,20 +186,30 @@ class Memory:
         if method == "tools/list":
             self._note_tools(response.result)
         elif method == "logging/setLevel":
-            self._level = bytes(params)
+            self._level = bytes(params) if len(params) <= MAX_NOTE_BYTES else None
         elif method == "resources/subscribe":
-            self._subscriptions[_params(params).uri] = bytes(params)
-            if len(self._subscriptions) > MAX_SUBSCRIPTIONS:
-                del self._subscriptions[next(iter(self._subscriptions))]
+            self._subscribe(_params(params).uri, bytes(params))
         elif method == "resources/unsubscribe":
             self._subscriptions.pop(_params(params).uri, None)
 
+    def _subscribe(self, uri: str, params: bytes) -> None:
+        if len(params) > MAX_SUBSCRIPTION_BYTES:
+            return
+        kept = self._subscriptions
+        kept[uri] = params
+        while len(kept) > MAX_SUBSCRIPTIONS or sum(map(len, kept.values())) > MAX_SUBSCRIPTION_BYTES:
+            del kept[next(iter(kept))]
+
     def _note_tools(self, result: Raw) -> None:
+        if len(result) > MAX_TOOLS_BYTES:
+            return
         try:
             tools = _read_tools(result).tools
         except msgspec.DecodeError:
             return
         for tool in tools:
+            if len(tool.name) > MAX_TOOL_NAME:
+                continue
             hints = tool.annotations
             self._repeatable[tool.name] = bool(hints and (hints.read_only_hint or hints.idempotent_hint))
         while len(self._repeatable) > MAX_TOOLS:

@@ -10,7 +10,7 @@ from mooring.proxy.calls import Call, Reply, StreamReply
 from mooring.proxy.delivery import Delivery
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.streams import EventStream, Streams
-from mooring.proxy.waiting import Waiting, WaitingLine
+from mooring.proxy.waiting import MOST_LINES, Waiting, WaitingLine
 from mooring.wire import jsonrpc
 from mooring.wire.budget import Budget
 from mooring.wire.http import Head, Headers, Request, Response
@@ -391,6 +391,16 @@ def test_lines_wait_in_order_within_a_bound_of_bytes() -> None:
     waiting.remove(calls[0])  # not there
     assert [waiting.pop().line, waiting.pop().line] == [b"first", b"bbbbbb"]
     assert not waiting.items and in_flight.taken_bytes == 0, "calls are counted by those who make them"
+
+
+def test_lines_that_wait_are_bounded_in_number_too() -> None:
+    waiting = Waiting(1 << 20, Budget(1 << 20))
+    for _ in range(MOST_LINES):
+        assert waiting.fits(WaitingLine(b"x"))
+        waiting.append(WaitingLine(b"x"))
+    assert not waiting.fits(WaitingLine(b"x"))
+    waiting.pop()
+    assert waiting.fits(WaitingLine(b"x"))
 
 
 def test_lines_of_no_call_wait_within_a_bound_of_all_sessions_together() -> None:

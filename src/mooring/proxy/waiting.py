@@ -12,7 +12,10 @@ from typing import NamedTuple
 from mooring.proxy.calls import Call
 from mooring.wire.budget import Budget
 
-__all__ = ["Waiting", "WaitingLine"]
+__all__ = ["MOST_LINES", "Waiting", "WaitingLine"]
+
+MOST_LINES = 4096
+"""Of one session: a line takes some hundred bytes beside its own."""
 
 
 class WaitingLine(NamedTuple):
@@ -41,7 +44,7 @@ class Waiting:
         """One line always fits, whatever its size, more only within the bound; for a line of no call there
         must be room among all sessions too."""
         size = len(item.line)
-        if self.items and self._bytes + size > self._limit:
+        if self.items and (self._bytes + size > self._limit or len(self.items) >= MOST_LINES):
             return False
         return item.call is not None or self._in_flight.has_room(size, self._bytes)
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from mooring.proxy.session import MAX_TASK_TOKENS
 from mooring.runtimes.stopping import StopPatience
+from mooring.wire.asked import MAX_ID_CHARACTERS
 from mooring.wire.memory import MAX_INITIALIZE_BYTES
 from tests.hosting import SCRIPTED, Host, hosting
 from tests.mcp_client import McpClient, client_of
@@ -235,6 +237,20 @@ async def test_a_client_that_does_not_read_loses_its_stream_when_there_is_no_roo
         assert "reads too slowly" in closed.getMessage()
         assert await held(host, "events") <= 4_000_000
         slow.close()
+
+
+async def test_of_the_calls_that_became_tasks_the_oldest_is_forgotten() -> None:
+    """Their progress goes on after their answer; it is passed on for so many of them."""
+    note = {"jsonrpc": "2.0", "method": "notifications/progress"}
+    async with hosting(SCRIPTED) as host, client_of(host.port) as client:
+        for token in range(MAX_TASK_TOKENS + 1):
+            await client.result("x/any", {"_meta": {"progressToken": token}, "task": {"ttl": 1}})
+        long = "x" * (MAX_ID_CHARACTERS + 1)
+        await client.result("x/any", {"_meta": {"progressToken": long}, "task": {"ttl": 1}})
+        progress = [{**note, "params": {"progressToken": token, "progress": 1}} for token in (0, long, 1)]
+        stream = await client.stream()
+        await client.emit(*progress)
+        assert await stream.message() == progress[2]
 
 
 async def test_an_initialize_that_no_session_can_remember_opens_none() -> None:

@@ -17,10 +17,14 @@ import threading
 __all__ = ["BackgroundHandler"]
 
 
+LIMIT_BYTES = 8 * 1024 * 1024
+"""Lines that wait for a reader of stderr: some ten thousand."""
+
+
 class BackgroundHandler(logging.Handler):
     """Writes records to a descriptor from a thread of its own, between `start` and `close`."""
 
-    def __init__(self, descriptor: int, *, limit_bytes: int = 8 << 20, patience_s: float = 1.0) -> None:
+    def __init__(self, descriptor: int, *, limit_bytes: int = LIMIT_BYTES, patience_s: float = 1.0) -> None:
         super().__init__()
         self._descriptor = descriptor
         self._limit_bytes = limit_bytes

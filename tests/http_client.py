@@ -45,7 +45,11 @@ class Peer:
 
     async def answer(self, *, to_head: bool = False) -> Answer:
         """Read one whole answer."""
-        status, headers, _ = await self.head()
+        return await self.rest(await self.head(), to_head=to_head)
+
+    async def rest(self, head: Answer, *, to_head: bool = False) -> Answer:
+        """What follows a head, to the end of the answer."""
+        status, headers, _ = head
         if to_head or status in (204, 304) or status < 200:
             return Answer(status, headers, b"")
         if headers.get("transfer-encoding") == "chunked":

@@ -1,0 +1,521 @@
+"""The child from hell: an MCP server on stdio that draws its misdeeds from a seed.
+
+    child.py SEED LEDGER FLOOD_BYTES
+
+What it really did is in the ledger, a line for each: `TIME N PID WORD REST`, where N is the number of
+its start and WORD one of
+
+    started                      it exists
+    family PID                   a grandchild of it exists
+    executed TOKEN VALUE         it read a whole call, and did it; VALUE is its own, and is in every answer
+    replayed METHOD              Mooring told it what its predecessor knew
+    wrong TEXT                   it saw what must never happen
+    did TEXT                     anything else, for whoever reads the trace
+
+Every instance has a temper: a few misdeeds of which it is capable, a manner of reading and writing, and
+perhaps a fate, which is a point of the conversation at which it ends and the way it does.
+
+It starts in the time that the interpreter takes: no module is imported that is not part of it or a few
+kilobytes, JSON is written by hand, and read as Python, which it is as its client writes it.
+"""
+
+import _random
+import _signal  # type: ignore[import-not-found]  # `signal` costs as much as all the others together
+import posix
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+SIGKILL, SIGTERM, SIGHUP, SIGSTOP = 9, 15, 1, 19
+LIFETIME_S = 120
+"""Should whoever started it be gone, and the guardian too."""
+UNREAD_BYTES = 65536
+
+FATES = ("unread", "reading", "unanswered", "answering", "answering", "answered")
+ENDS = ("exit 0", "exit 3", "SIGKILL", "SIGTERM", "SIGHUP", "no stdout", "no stdin", "deaf", "suspended")
+GREETINGS = ("twice", "refused", "botched", "silent", "late", "crowded", "curious", "other", "dies")
+NAMES: "dict[str, Any]" = {"true": True, "false": False, "null": None, "__builtins__": {}}
+
+
+class Draw(_random.Random):
+    """Dice."""
+
+    def below(self, number: int) -> int:
+        return int(self.random() * number)
+
+    def chance(self, probability: float) -> bool:
+        return self.random() < probability
+
+    def pick(self, options: "Sequence[T]") -> "T":
+        return options[self.below(len(options))]
+
+
+def text_of(id: object) -> str:
+    """An id as JSON."""
+    return f'"{id}"' if isinstance(id, str) else str(id)
+
+
+class Child:
+    """One instance."""
+
+    def __init__(self, seed: int, n: int, ledger: int, flood_bytes: int) -> None:
+        self.n = n
+        self.ledger = ledger
+        self.flood_bytes = flood_bytes
+        self.draw = draw = Draw(seed * 1009 + n)
+        self.read_bytes = draw.pick((1, 17, 1000, 65536, 65536, 65536))
+        self.is_eager = draw.chance(0.3)
+        self.misdeeds = [name for name in MISDEEDS if draw.chance(0.25)]
+        self.naughtiness = draw.pick((0.1, 0.3, 0.6))
+        self.greeting = draw.pick(GREETINGS) if draw.chance(0.2) else "plain"
+        self.fate = draw.pick(FATES) if draw.chance(0.5) else ""
+        self.fate_at = 1 + draw.below(4)
+        self.end = draw.pick(ENDS)
+        self.hears_end = draw.chance(0.7)
+        self.session = ""
+        self.unsaid = b""
+        self.held: list[bytes] = []
+        self.asked: dict[object, list[str]] = {}
+        self.tokens: list[str] = []
+        self.executed = 0
+        self.count = 0
+        self.id: object = 1
+        self.last_answer = b""
+
+    def note(self, word: str, rest: str = "") -> None:
+        line = f"{time.monotonic():.6f} {self.n} {posix.getpid()} {word} {rest}\n"
+        posix.write(self.ledger, line.encode("utf-8", "backslashreplace"))
+
+    def fresh(self, kind: str) -> str:
+        """A name that nobody else uses, in the order of their making."""
+        self.count += 1
+        return f"{kind}.{posix.getpid()}.{self.count}"
+
+    # Life
+
+    def live(self) -> None:
+        draw = self.draw
+        self.note(
+            "started",
+            f"reads {self.read_bytes}{' eagerly' if self.is_eager else ''}, greets {self.greeting}, "
+            f"fate {self.fate or 'none'} at {self.fate_at}: {self.end}, capable of {' '.join(self.misdeeds)}",
+        )
+        if draw.chance(0.2):
+            _signal.signal(SIGTERM, _signal.SIG_IGN)
+        if draw.chance(0.1):
+            self.have_family()
+        if draw.chance(0.1):
+            self.misbehave()
+        if self.fate == "unread":
+            self.meet_end()
+        self.converse()
+
+    def converse(self) -> None:
+        waiting = select.poll()
+        waiting.register(0, select.POLLIN)
+        pending = b""
+        while True:
+            if (self.held or self.unsaid) and not waiting.poll(self.draw.below(15)):
+                self.release()
+                continue
+            is_last = self.fate == "reading" and self.executed + 1 >= self.fate_at and self.session
+            data = posix.read(0, 1 + self.draw.below(60) if is_last else self.read_bytes)
+            if not data:
+                self.hear_end()
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    self.hear(line)
+            if is_last and pending:
+                self.note("did", f"read {len(pending)} bytes of a message")
+                self.meet_end()
+            if self.is_eager and pending.endswith(b"}") and (message := self.whole(pending)):
+                pending = b""
+                self.take(message)
+
+    def hear_end(self) -> None:
+        self.note("did", "heard the end of its input")
+        self.release()
+        if self.hears_end:
+            posix._exit(0)
+        self.linger()
+
+    def linger(self) -> None:
+        while True:
+            time.sleep(LIFETIME_S)
+
+    def meet_end(self) -> None:
+        """Its fate. Returns only if it goes on in some way."""
+        self.flush()
+        self.note("did", f"meets its end: {self.end}")
+        self.fate = ""
+        if self.end.startswith("exit"):
+            posix._exit(int(self.end[-1]))
+        elif self.end == "no stdout":
+            posix.close(1)
+            if self.draw.chance(0.5):
+                self.linger()
+        elif self.end == "no stdin":
+            posix.close(0)
+            self.linger()
+        elif self.end == "deaf":
+            self.linger()
+        else:
+            number = {"SIGKILL": SIGKILL, "SIGTERM": SIGTERM, "SIGHUP": SIGHUP, "suspended": SIGSTOP}[
+                self.end
+            ]
+            if number == SIGTERM:
+                _signal.signal(SIGTERM, _signal.SIG_DFL)
+            posix.kill(posix.getpid(), number)
+
+    # Hearing
+
+    def whole(self, text: bytes) -> "dict[str, Any] | None":
+        try:
+            message: dict[str, Any] = eval(text, NAMES)
+        except (SyntaxError, ValueError):
+            return None
+        return message
+
+    def hear(self, line: bytes) -> None:
+        message = self.whole(line)
+        if message is None:
+            self.note("wrong", f"was sent what is no message: {line[:200]!r}")
+        else:
+            self.take(message)
+
+    def take(self, message: "dict[str, Any]") -> None:
+        method, id = message.get("method"), message.get("id")
+        if method is None:
+            self.take_answer(message)
+        elif id is None:
+            self.note("did", f"heard {method}")
+        elif method == "initialize":
+            self.greet(message)
+        elif isinstance(id, str) and id.startswith("mooring-"):
+            self.note("replayed", str(method))
+            self.say(f'{{"jsonrpc":"2.0","id":"{id}","result":{{}}}}'.encode())
+        else:
+            self.id = id
+            self.execute(message)
+
+    def take_answer(self, message: "dict[str, Any]") -> None:
+        """An answer must be to a question that this very instance has asked under that id."""
+        id, result = message["id"], message.get("result")
+        said = result.get("to") if isinstance(result, dict) else None
+        self.note("did", f"heard an answer, id {text_of(id)}: {said}")
+        if id not in self.asked:
+            self.note("wrong", f"an answer to nothing it asked: {message}")
+        elif said is not None and said not in self.asked[id]:
+            self.note("wrong", f"an answer to {said}, asked were {self.asked[id]}")
+
+    def greet(self, message: "dict[str, Any]") -> None:
+        params, id = message["params"], text_of(message["id"])
+        self.session = params["clientInfo"]["name"]
+        version = params["protocolVersion"]
+        self.note("did", f"greets {self.session}: {self.greeting}")
+        greeting = self.greeting
+        if greeting == "dies":
+            self.meet_end()
+        elif greeting == "late":
+            time.sleep(self.draw.random() * 0.3)
+        elif greeting == "crowded":
+            for _ in range(1 + self.draw.below(5)):
+                self.misbehave()
+        elif greeting == "curious":
+            self.ask()
+        elif greeting == "other":
+            version = self.draw.pick(("2024-11-05", "2025-03-26", "2025-06-18", "1999-01-01"))
+        if greeting == "silent":
+            return
+        tail = '"error":{"code":-32602,"message":"not today"}'
+        if greeting == "botched":
+            tail = self.draw.pick(('"result":5', '"result":{"protocolVersion":7}', '"result":null', '"x":1'))
+        elif greeting != "refused":
+            lists = '{"listChanged":true}'
+            capabilities = f'{{"tools":{lists},"prompts":{lists},"resources":{lists},"logging":{{}}}}'
+            info = f'{{"name":"hell","version":"{self.n}"}}'
+            facts = f'"protocolVersion":"{version}","capabilities":{capabilities},"serverInfo":{info}'
+            tail = f'"result":{{{facts}}}'
+        line = f'{{"jsonrpc":"2.0","id":{id},{tail}}}'.encode()
+        for _ in range(2 if greeting == "twice" else 1):
+            self.say(line)
+
+    def execute(self, message: "dict[str, Any]") -> None:
+        params = message["params"]
+        facts = params.get("arguments", params)
+        token, value = facts["token"], self.fresh("v")
+        self.note("executed", f"{token} {value}")
+        self.executed += 1
+        if facts["session"] != self.session:
+            self.note("wrong", f"{token} of {facts['session']} was sent to the server of {self.session!r}")
+        wanted = params.get("_meta", {}).get("progressToken")
+        if wanted is not None:
+            self.tokens.append(text_of(wanted))
+        is_fatal = self.executed == self.fate_at
+        if is_fatal and self.fate == "unanswered":
+            self.meet_end()
+        if self.draw.chance(self.naughtiness):
+            self.misbehave()
+        self.answer(self.answer_to(message["id"], message["method"], token, value), is_fatal)
+        if is_fatal and self.fate == "answered":
+            self.meet_end()
+        if self.draw.chance(self.naughtiness):
+            self.misbehave()
+
+    # Saying
+
+    def answer_to(self, id: object, method: str, token: str, value: str) -> bytes:
+        facts = f'"token":"{token}","value":"{value}","hell":"{self.session}"'
+        if self.draw.chance(0.1):
+            facts += f',"pad":"{"y" * self.draw.below(100_000)}"'
+        if method == "tools/list":
+            tool = '{"name":"safe","inputSchema":{},"annotations":{"idempotentHint":true}}'
+            facts += f',"tools":[{tool}]'
+        tail = f'"result":{{{facts}}}'
+        if self.draw.chance(0.1):
+            tail = f'"error":{{"code":-1,"message":"no","data":{{{facts}}}}}'
+        return f'{{"jsonrpc":"2.0","id":{text_of(id)},{tail}}}'.encode()
+
+    def answer(self, line: bytes, is_fatal: bool) -> None:
+        if is_fatal and self.fate == "answering":
+            self.flush()
+            cut = self.draw.pick((1, self.draw.below(len(line)), len(line) - 1, len(line)))
+            self.note("did", f"says {cut} of {len(line)} bytes of its answer")
+            self.write(1, line[:cut])
+            self.meet_end()
+            return
+        self.last_answer = line
+        if "hold" in self.misdeeds and self.draw.chance(0.5):
+            self.held.append(line)
+        elif "forget" in self.misdeeds and self.draw.chance(0.2):
+            self.note("did", "never answers that")
+        elif "garble" in self.misdeeds and self.draw.chance(0.2):
+            self.say(self.garbled(line))
+        else:
+            self.say(line)
+
+    def garbled(self, line: bytes) -> bytes:
+        """An answer that is none."""
+        self.note("did", "garbles an answer")
+        return self.draw.pick(
+            (
+                line[: self.draw.below(len(line))],
+                line.replace(b'"2.0"', b'"1.0"'),
+                line.replace(b'"result"', b'"outcome"').replace(b'"error"', b'"outcome"'),
+                line[:-1] + b',"error":{"code":1,"message":"both"},"result":1}',
+                line.replace(b'"value":"', b'"value":"\xff\xfe'),
+                line + line,
+                b"{" + line,
+            )
+        )
+
+    def release(self) -> None:
+        """Say what was held back, the last first."""
+        while self.held:
+            self.say(self.held.pop())
+        self.flush()
+
+    def say(self, line: bytes, end: bytes = b"\n") -> None:
+        data = line + end
+        manner = self.draw.below(10)
+        if manner == 0 and len(data) > 2:
+            self.flush()
+            for _ in range(1 + self.draw.below(5)):
+                cut = self.draw.below(len(data))
+                self.write(1, data[:cut])
+                data = data[cut:]
+                time.sleep(self.draw.random() * 0.004)
+            self.write(1, data)
+        elif manner == 1 and len(self.unsaid) < UNREAD_BYTES:
+            self.unsaid += data
+        else:
+            self.flush()
+            self.write(1, data)
+
+    def flush(self) -> None:
+        data, self.unsaid = self.unsaid, b""
+        self.write(1, data)
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        try:
+            while data:
+                data = data[posix.write(descriptor, data) :]
+        except BrokenPipeError:
+            posix._exit(0)
+        except OSError:  # it has closed its stdout itself
+            self.note("did", "speaks to nobody")
+
+    # Misdeeds
+
+    def misbehave(self) -> None:
+        if self.misdeeds:
+            name = self.draw.pick(self.misdeeds)
+            self.note("did", name)
+            MISDEEDS[name](self)
+
+    def junk(self) -> None:
+        self.say(self.draw.pick(JUNK)(self.draw), self.draw.pick((b"\n", b"\n", b"\r\n", b"\n\n\n")))
+
+    def tear(self) -> None:
+        """A line without an end: the next one is lost with it."""
+        self.flush()
+        self.write(1, self.draw.pick((b"{", b'"', b"torn ", b'{"jsonrpc":"2.0","id":99999,"result":')))
+
+    def huge(self) -> None:
+        size = self.draw.pick((20_000, 70_000, 300_000))
+        self.say(
+            self.draw.pick(
+                (
+                    b"h" * size,
+                    b'{"jsonrpc":"2.0","id":987654,"result":"' + b"h" * size + b'"}',
+                    self.noted("notifications/message", f'"level":"info","data":"{"h" * size}"'),
+                )
+            )
+        )
+
+    def noted(self, method: str, params: str) -> bytes:
+        """A notification with its own name, and that of its session, in it."""
+        facts = f'"hell":"{self.session}","note":"{self.fresh("n")}"'
+        return f'{{"jsonrpc":"2.0","method":"{method}","params":{{{params},{facts}}}}}'.encode()
+
+    def flood(self) -> None:
+        method = self.draw.pick(("notifications/message", "notifications/resources/updated"))
+        for _ in range(self.draw.pick((1, 10, 300))):
+            self.say(self.noted(method, '"level":"info","uri":"hell://x","data":"d"'))
+
+    def news(self) -> None:
+        lines = [self.noted("notifications/resources/updated", '"uri":"hell://y"') for _ in range(3)]
+        self.say(b"\r\n".join(lines))
+
+    def batch(self) -> None:
+        lines = [self.noted("notifications/message", '"level":"info","data":"b"') for _ in range(3)]
+        self.say(b"[" + b",".join(lines) + b"]")
+
+    def repeat(self) -> None:
+        if self.last_answer:
+            self.say(self.last_answer)
+
+    def mistake(self) -> None:
+        """Answers to nothing: ids that nobody used, and the present one as another type of JSON."""
+        other = f'"{self.id}"' if not isinstance(self.id, str) else "-77"
+        id = self.draw.pick(("null", "-5", "987654", '"nobody"', other, "1e300", "0.5", str(2**70)))
+        self.say(f'{{"jsonrpc":"2.0","id":{id},"result":{{"hell":"{self.session}","strange":1}}}}'.encode())
+
+    def ask(self) -> None:
+        odd = (
+            text_of(self.id),
+            "0",
+            "-1",
+            "1.5",
+            '""',
+            '"q"',
+            '"mooring-1"',
+            str(2**70),
+            text_of(self.fresh("q")),
+        )
+        method = self.draw.pick(("ping", "roots/list", "sampling/createMessage", "elicitation/create"))
+        for _ in range(self.draw.pick((1, 1, 5))):
+            id, name = self.draw.pick(odd), self.fresh("ask")
+            self.asked.setdefault(eval(id), []).append(name)
+            self.note("did", f"asks {method}, id {id}: {name}")
+            params = f'{{"hell":"{self.session}","note":"{name}"}}'
+            self.say(f'{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}'.encode())
+
+    def withdraw(self) -> None:
+        ids = [text_of(id) for id in self.asked] + ['"nobody"', "-3", text_of(self.id)]
+        self.say(self.noted("notifications/cancelled", f'"requestId":{self.draw.pick(ids)}'))
+
+    def progress(self) -> None:
+        """Of a call that runs or has run, or of none."""
+        token = self.draw.pick([*self.tokens, '"none"', "-9"])
+        for n in range(1 + self.draw.below(4)):
+            self.say(self.noted("notifications/progress", f'"progressToken":{token},"progress":{n}'))
+
+    def complain(self) -> None:
+        said = self.draw.pick((b"trouble\n", b"half", b"\xff\0\n", b"x" * 100_000, b"a\rb\r\n" * 1000))
+        self.write(2, said)
+
+    def flood_stderr(self) -> None:
+        line = b"e" * 99 + b"\n"
+        for _ in range(1 + self.flood_bytes // 100_000):
+            self.write(2, line * 1000)
+
+    def nap(self) -> None:
+        time.sleep(self.draw.random() * 0.05)
+
+    def have_family(self) -> None:
+        """A grandchild, which may hold the pipes open and ignore SIGTERM, too."""
+        holds, stubborn = self.draw.chance(0.5), self.draw.chance(0.5)
+        pid = posix.fork()
+        if pid:
+            return
+        self.note("family", str(posix.getpid()))
+        if self.draw.chance(0.3):
+            posix.setpgid(0, 0)
+        _signal.signal(SIGTERM, _signal.SIG_IGN if stubborn else _signal.SIG_DFL)
+        if not holds:
+            nothing = posix.open("/dev/null", posix.O_RDWR)
+            for descriptor in range(3):
+                posix.dup2(nothing, descriptor)
+        _signal.alarm(LIFETIME_S)
+        self.linger()
+
+
+MISDEEDS = {
+    "junk": Child.junk,
+    "tear": Child.tear,
+    "huge": Child.huge,
+    "flood": Child.flood,
+    "news": Child.news,
+    "batch": Child.batch,
+    "repeat": Child.repeat,
+    "mistake": Child.mistake,
+    "ask": Child.ask,
+    "withdraw": Child.withdraw,
+    "progress": Child.progress,
+    "complain": Child.complain,
+    "flood-stderr": Child.flood_stderr,
+    "nap": Child.nap,
+    "family": Child.have_family,
+    # How it answers:
+    "hold": Child.release,
+    "forget": Child.nap,
+    "garble": Child.junk,
+}
+
+JUNK: "Sequence[Callable[[Draw], bytes]]" = (
+    lambda draw: bytes(draw.below(256) for _ in range(draw.below(80))).replace(b"\n", b""),
+    lambda draw: b"\0" * draw.below(50),
+    lambda draw: b"\xff\xfe\xfd",
+    lambda draw: b"Server listening on stdio",
+    lambda draw: b" \t\r",
+    lambda draw: b"{}",
+    lambda draw: b"[]",
+    lambda draw: b"null",
+    lambda draw: b"[" * draw.pick((10, 2000, 50_000)),
+    lambda draw: b'{"jsonrpc":"2.0"}',
+    lambda draw: b'{"jsonrpc":"2.0","id":{},"result":{}}',
+    lambda draw: b'{"jsonrpc":"2.0","id":true,"method":"ping"}',
+    lambda draw: b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+    lambda draw: b'{"jsonrpc":"2.0","id":1e999,"result":{}}',
+    lambda draw: b'{"jsonrpc":"2.0","method":5}',
+    lambda draw: b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}',
+    lambda draw: b'{"jsonrpc":"2.0","id":-8,"result":{}} trailing',
+    lambda draw: b'\xef\xbb\xbf{"jsonrpc":"2.0","id":-8,"result":{}}',
+)
+
+
+if __name__ == "__main__":
+    _signal.alarm(LIFETIME_S)
+    seed, path, flood_bytes = sys.argv[1:]
+    book = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT, 0o600)
+    start = int(posix.environ[b"MOORING_INSTANCE"].rpartition(b":")[2])
+    Child(int(seed), start, book, int(flood_bytes)).live()

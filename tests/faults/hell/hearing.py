@@ -1,0 +1,152 @@
+"""What a client hears, and what can be judged on the spot.
+
+A message belongs to the session that hears it, and comes once. An answer comes where its call was sent,
+progress where its call was sent. An event id names one message; on a stream they rise by one or more,
+and so do the numbers that a child gives to its log messages.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+
+from mooring.wire.sse import Event
+from tests.faults.hell.facts import Call, Facts, Id, Json
+
+__all__ = ["Hearing", "Reading"]
+
+OWN_METHODS = frozenset(
+    {
+        "notifications/tools/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/message",
+        "notifications/cancelled",
+    }
+)
+"""What Mooring says by itself, or says in other words: all else bears the name of its session."""
+
+
+class Reading:
+    """The reading of one answer, which may carry the answers to these calls."""
+
+    def __init__(self, calls: Iterable[Call] = (), *, at: str = "") -> None:
+        self.calls = {call.id: call for call in calls}
+        self.at = at
+        """The last event."""
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.events = 0
+        self.is_over = False
+        self.last_notes: dict[str, int] = {}
+
+    def __str__(self) -> str:
+        return " ".join(call.token for call in self.calls.values()) or "news"
+
+    def negotiated(self) -> str:
+        """The revision that the answer to `initialize` names; empty if that is no revision."""
+        [call] = self.calls.values()
+        [answer] = call.answers.values() or [{}]
+        result = answer.get("result")
+        revision = result.get("protocolVersion") if isinstance(result, dict) else None
+        return revision if isinstance(revision, str) else ""
+
+
+class Hearing:
+    """The ears of one client."""
+
+    def __init__(self, facts: Facts, session: str, on_question: Callable[[Id, str, Reading], None]) -> None:
+        self._facts = facts
+        self._session = session
+        self._on_question = on_question
+        self._heard = 0
+        self._places: dict[str, str] = {}
+        self.events: dict[str, str] = {}
+        """Every event, by its id."""
+        self.readings: dict[str, Reading] = {}
+        """By the name of the stream: who reads it, or read it last."""
+        self._contested: set[str] = set()
+        """Streams that several want to read at once: nobody can tell who gets the rest."""
+
+    def _problem(self, text: str) -> None:
+        self._facts.problem(f"{self._session}: {text}")
+
+    def resumes(self, reading: Reading) -> None:
+        """Somebody wants to go on with a stream."""
+        name = reading.at.rpartition("-")[0]
+        before = self.readings.get(name)
+        if before is not None and not before.is_over:
+            self._contested.add(name)
+        self.readings[name] = reading
+
+    def over(self, reading: Reading) -> None:
+        """A reading came to the proper end of its answer: that holds all answers, unless it was refused."""
+        reading.is_over = True
+        for call in reading.calls.values():
+            is_missing = reading.status == 200 and not call.answers
+            if is_missing and reading.at.rpartition("-")[0] not in self._contested:
+                self._problem(f"{call.token}: what came back did not hold its answer")
+
+    def body(self, data: bytes, reading: Reading) -> None:
+        """An answer without a stream."""
+        said = json.loads(data)
+        for message in said if isinstance(said, list) else [said]:
+            self._answer(message, reading, "")
+
+    def event(self, event: Event, reading: Reading) -> None:
+        reading.events += 1
+        self._heard += 1
+        if event.id:
+            self._advance(event.id, reading, has_data=bool(event.data))
+        if not event.data:
+            return
+        if event.id and self.events.setdefault(event.id, event.data) != event.data:
+            self._problem(f"the event {event.id} is {event.data[:100]} and {self.events[event.id][:100]}")
+        message = json.loads(event.data)
+        if "method" in message:
+            self._said(message, reading, event.id or f"#{self._heard}")
+        else:
+            self._answer(message, reading, event.id)
+
+    def _advance(self, id: str, reading: Reading, *, has_data: bool) -> None:
+        """Numbers rise. A position without data may repeat where the stream stands."""
+        before, number = reading.at.rpartition("-"), id.rpartition("-")
+        if before[0] == number[0] and int(number[2]) < int(before[2]) + has_data:
+            self._problem(f"the event {id} came after {reading.at}")
+        reading.at = id
+        self.readings[number[0]] = reading
+
+    def _answer(self, message: Json, reading: Reading, event: str) -> None:
+        self._facts.tell(self._session, f"  heard {json.dumps(message)[:300]}")
+        call = reading.calls.get(message["id"])
+        if call is None:
+            self._problem(f"an answer where it does not belong ({reading}): {json.dumps(message)[:300]}")
+        else:
+            call.answers[event or f"#{len(call.answers)}"] = message
+
+    def _said(self, message: Json, reading: Reading, place: str) -> None:
+        method, params = message["method"], message.get("params") or {}
+        session, note = params.get("hell"), params.get("note")
+        if session is None and method not in OWN_METHODS:
+            self._problem(f"nobody can have said {message}")
+        if session not in (None, "", self._session):  # "": before it knew whom it serves
+            self._problem(f"heard what was said to {session}: {message}")
+        if method == "notifications/progress":
+            self._progress(params["progressToken"], reading)
+        if note is None:
+            return
+        if self._places.setdefault(note, place) != place:
+            self._problem(f"{note} came twice, as {self._places[note]} and as {place}")
+        if method == "notifications/message":
+            self._order(note, reading)
+        if "id" in message:
+            self._facts.tell(self._session, f"  is asked {method}, id {message['id']!r}: {note}")
+            self._on_question(message["id"], note, reading)
+
+    def _progress(self, token: Id, reading: Reading) -> None:
+        if all(call.progress != token for call in reading.calls.values()):
+            self._problem(f"progress of {token!r} came to {reading}")
+
+    def _order(self, note: str, reading: Reading) -> None:
+        _, child, number = note.split(".")
+        if int(number) < reading.last_notes.get(child, 0):
+            self._problem(f"{note} came after number {reading.last_notes[child]}")
+        reading.last_notes[child] = int(number)

@@ -1,0 +1,308 @@
+"""One run: a workload of children from hell, some clients from hell, an ending; then the oracle.
+
+Many runs share a process, a loop and a listener, and go on side by side. What cannot be told of one run
+alone (tasks, descriptors, what was logged without a name) is looked at when all of them are over.
+"""
+
+import asyncio
+import gc
+import logging
+import py_compile
+import random
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mooring.http.guard import Guard, guarded
+from mooring.http.limits import Limits
+from mooring.http.listener import Listener
+from mooring.http.router import Router
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.sse_transport import SSETransport
+from mooring.proxy.streamable import StreamableHTTP
+from mooring.runtimes.stopping import StopPatience
+from mooring.supervise.restart import RestartPolicy
+from mooring.wire.http import Exchange
+from mooring.workloads.definition import ServerOptions
+from mooring.workloads.workload import Workload
+from tests.faults.hell.client import Client
+from tests.faults.hell.facts import HANG_S, Facts, Ledger
+from tests.faults.hell.oracle import judge
+from tests.faults.hell.sse_client import SseClient
+from tests.faults.hell.wires import Address
+from tests.support import alive, children, open_descriptors, until, within
+
+__all__ = ["Outcome", "run_all"]
+
+CHILD = Path(__file__).with_name("child.py")
+TOKENS = {"one": "the-token-of-one", "another": "the-token-of-another"}
+SEND_BUFFER_BYTES = 16 * 1024
+"""Of the listener's connections: a client that reads slowly is felt at once."""
+FLOOD_BYTES = 100_000_000
+USUAL_FLOOD_BYTES = 200_000
+OPENED_BY_OTHERS = ("/proc/", "/dev/urandom", "/dev/null")
+"""The interpreter opens the first two when it likes; libuv keeps one of the last in reserve for each loop."""
+ENDINGS = ("delete", "delete", "abandon", "stop", "shut down")
+
+
+class Outcome(NamedTuple):
+    """What became of one run, or of what many had in common."""
+
+    seed: int | None
+    problems: list[str]
+    outcomes: Counter[str]
+    tell_story: Callable[[], str]
+
+    def told(self) -> str:
+        """What is wrong, and how to see it again."""
+        again = "" if self.seed is None else f"\nrepeat it: python -m tests.faults.hell {self.seed}"
+        return "\n".join(f"seed {self.seed}: {problem}" for problem in self.problems) + again
+
+
+class House:
+    """What the runs of one process share: a listener, a log, and a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.child = folder / "child.pyc"
+        self.port = 0
+        self.facts: dict[str, Facts] = {}
+        self.problems: Counter[str] = Counter()
+        self._routers: dict[str, Router] = {}
+        py_compile.compile(str(CHILD), str(self.child))  # reading the text would take longer than running it
+
+    def __call__(self, exchange: Exchange) -> None:
+        """Each run has a path of its own."""
+        self._routers[exchange.request.path.split("/")[1]](exchange)
+
+    def open(self, workload: Workload, facts: Facts) -> None:
+        streamable, sse = StreamableHTTP(workload.proxy), SSETransport(workload.proxy)
+        base = f"/{workload.name}"
+        self.facts[workload.name] = facts
+        self._routers[workload.name] = (
+            Router()
+            .add("POST", f"{base}/mcp", streamable.post)
+            .add("GET", f"{base}/mcp", streamable.get)
+            .add("DELETE", f"{base}/mcp", streamable.delete)
+            .add("GET", f"{base}/sse", sse.get)
+            .add("POST", f"{base}/messages", sse.post)
+        )
+
+    def close(self, workload: Workload) -> None:
+        del self._routers[workload.name], self.facts[workload.name]
+
+    def on_record(self, record: logging.LogRecord) -> None:
+        """What was logged, of a run if that can be told; a traceback is always a problem."""
+        facts = self.facts.get(getattr(record, "server", ""))
+        if facts is not None and record.levelno >= logging.INFO:
+            facts.tell("mooring", record.getMessage()[:300])
+            if getattr(record, "event", "") == "session_closed":
+                facts.closed[record.session] = record.reason  # type: ignore[attr-defined]
+        if record.exc_info or record.name == "asyncio" or "Traceback" in record.getMessage():
+            self.problems[logging.Formatter("%(name)s: %(message)s").format(record)] += 1
+
+    def on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What nobody caught."""
+        self.problems[f"{context.get('message')}: {context.get('exception')!r} {context}"] += 1
+
+
+class _Log(logging.Handler):
+    def __init__(self, house: House) -> None:
+        super().__init__(logging.INFO)
+        self.emit = house.on_record  # type: ignore[method-assign]
+
+
+@asynccontextmanager
+async def _house() -> AsyncIterator[House]:
+    with tempfile.TemporaryDirectory(prefix="hell-") as folder:
+        house = House(Path(folder))
+        guard = Guard(tokens=TOKENS)
+        limits = Limits(max_body_bytes=4 * 1024 * 1024)
+        listener = Listener(guarded(house, guard), admit=guard.admit, limits=limits)
+        loop, handler = asyncio.get_running_loop(), _Log(house)
+        loggers = [logging.getLogger(name) for name in ("mooring", "asyncio")]
+        before = [(logger.level, logger.propagate) for logger in loggers]
+        loop.set_exception_handler(house.on_exception)
+        for logger in loggers:
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+            logger.addHandler(handler)
+        # What children complain of is no subject here, and may be a gigabyte.
+        logging.getLogger("mooring.server").disabled = True
+        try:
+            [(_, house.port)] = await listener.listen_tcp("127.0.0.1", 0)
+            for sock in listener._listening:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+            yield house
+        finally:
+            await listener.aclose()
+            for logger, (level, propagates) in zip(loggers, before, strict=True):
+                logger.removeHandler(handler)
+                logger.setLevel(level)
+                logger.propagate = propagates
+            logging.getLogger("mooring.server").disabled = False
+
+
+def _draw_options(dice: random.Random, seed: int, house: House, ledger: Path) -> ServerOptions:
+    pick = dice.choice
+    flood_bytes = FLOOD_BYTES if seed % 500 == 499 else USUAL_FLOOD_BYTES
+    return ServerOptions(
+        name=f"hell{seed}",
+        argv=(sys._base_executable, "-I", "-S", str(house.child), str(seed), str(ledger), str(flood_bytes)),  # type: ignore[attr-defined]
+        spare=pick((0, 0, 1)),
+        sessions=SessionPolicy(
+            max_sessions=pick((2, 100, 100)),
+            max_message_bytes=pick((20_000, 200_000, 4_000_000)),
+            max_calls=pick((3, 100, 100, 100)),
+            max_asked=pick((2, 100)),
+            call_timeout_s=pick((0.5, 1.0, 2.0)),
+            idle_timeout_s=pick((None, 0.2, 10.0)),
+            recovery_wait_s=pick((0.3, 1.0)),
+            handshake_timeout_s=pick((0.5, 2.0)),
+            cancel_wait_s=pick((0.1, 0.5)),
+            retry=pick((False, False, True)),
+            stream_after_s=pick((0.0, 0.2, 15.0)),
+            keep_alive_s=pick((0.1, 15.0)),
+            retry_ms=pick((0, 1000)),
+            retained_bytes=pick((500, 20_000, 1_000_000)),
+            retained_streams=pick((1, 32)),
+            retained_s=pick((0.2, 300.0)),
+            max_streams=pick((1, 3)),
+            unsent_bytes=pick((1000, 1_000_000)),
+            backlog_messages=pick((2, 256)),
+        ),
+        restarts=RestartPolicy(
+            immediate=pick((1, 3, 1000)),
+            delays_s=(0.02, 0.1, 0.3),
+            attempts=pick((1, 5)),
+            max_exits=pick((3, 1000, 1000)),
+            stable_s=pick((0.3, 60.0)),
+            incident_s=pick((0.0, 1.0)),
+            failed_retry_s=pick((0.1, 60.0)),
+        ),
+        patience=StopPatience(eof_grace_s=pick((0.0, 0.1)), stop_grace_s=0.1),
+    )
+
+
+async def _run(house: House, seed: int) -> Outcome:
+    dice = random.Random(seed)
+    facts = Facts(seed)
+    path = house.folder / f"ledger-{seed}"
+    options = _draw_options(dice, seed, house, path)
+    facts.tell("run", f"{options}")
+    workload = Workload(options, clock=time.monotonic)
+    house.open(workload, facts)
+    clients: list[Client] = []
+    for number in range(dice.choice((1, 2, 2, 3, 4))):
+        kind = SseClient if dice.random() < 0.2 else Client
+        address = Address(house.port, f"/{workload.name}", dice.choice(list(TOKENS.values())))
+        clients.append(kind(facts, address, number, clients))
+    if dice.random() < 0.2:
+        workload.start()
+    try:
+        await asyncio.gather(*(client.talk() for client in clients))
+        if dice.random() < 0.6:
+            await asyncio.gather(*(client.settle() for client in clients))
+        await _end(dice.choice(ENDINGS), workload, clients, facts)
+    finally:
+        for session in workload.proxy.sessions.values():
+            facts.closed[session.short_id] = "the run is over"
+        await workload.stop("the run is over")
+        await asyncio.gather(*(client.finish() for client in clients))
+        house.close(workload)
+    ledger = Ledger(path)
+    _look_for_remains(workload, ledger, facts)
+    judge(facts, ledger, retries=options.sessions.retry)
+    return Outcome(seed, facts.problems, facts.outcomes, lambda: facts.story(ledger))
+
+
+async def _end(ending: str, workload: Workload, clients: list[Client], facts: Facts) -> None:
+    """One of the ways in which a run may end, also in the middle of calls."""
+    facts.tell("run", f"ends: {ending}")
+    proxy = workload.proxy
+    if ending == "abandon":
+        for client in clients:
+            client.abandon()
+    elif ending == "delete":
+        await asyncio.gather(*(client.delete() for client in clients))
+        await _until_gone(proxy.sessions, [client.session for client in clients], facts)
+        await asyncio.gather(*(client.finish() for client in clients))
+    elif ending == "shut down":
+        workload.drain(ending)
+        proxy.refuse_new(ending)
+        proxy.hang_up()
+        with suppress(TimeoutError):
+            async with within(0.1):
+                await proxy.wait_quiet()
+        proxy.cut("shutting_down", "the run is over")
+
+
+async def _until_gone(sessions: dict[str, Any], ids: list[str], facts: Facts) -> None:
+    try:
+        await until(lambda: not sessions.keys() & ids, HANG_S)
+    except TimeoutError:
+        facts.problem(f"sessions were deleted and are still there: {sessions}")
+
+
+def _look_for_remains(workload: Workload, ledger: Ledger, facts: Facts) -> None:
+    if workload.proxy.sessions or workload.proxy.calls_in_flight:
+        facts.problem(f"sessions are left: {workload.proxy.sessions}")
+    if workload.report() or workload._tasks:
+        facts.problem(f"instances are left: {workload.report()}, tasks: {workload._tasks}")
+    if left := [pid for pid in ledger.pids if alive(pid)]:
+        facts.problem(f"processes are left: {left}")
+
+
+async def run_all(seeds: Iterable[int], *, at_once: int = 8) -> AsyncIterator[Outcome]:
+    """The runs as they come to their ends, and last what they had in common."""
+    gc.collect()
+    before = _possessions()
+    async with _house() as house:
+        waiting = list(seeds)[::-1]
+        running: set[asyncio.Task[Outcome]] = set()
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running.add(asyncio.create_task(_run(house, waiting.pop())))
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                yield task.result()
+    problems = [f"{number} times: {text}" for text, number in house.problems.items()]
+    yield Outcome(None, [*problems, *await _leaks(before)], Counter(), str)
+
+
+class Possessions(NamedTuple):
+    """What a process has."""
+
+    tasks: set[asyncio.Task[Any]]
+    children: set[int]
+    descriptors: dict[int, str]
+
+
+def _possessions() -> Possessions:
+    return Possessions(asyncio.all_tasks(), children(), open_descriptors())
+
+
+async def _leaks(before: Possessions) -> list[str]:
+    """What is there that was not; a moment is given to what is about to go."""
+    for _ in range(100):
+        gc.collect()
+        now = _possessions()
+        leaks = [
+            *(f"a task is left: {task}" for task in now.tasks - before.tasks),
+            *(f"a child is left: {pid}" for pid in now.children - before.children),
+            *(
+                f"a descriptor is left: {number} {what}"
+                for number, what in now.descriptors.items()
+                if before.descriptors.get(number) != what and not what.startswith(OPENED_BY_OTHERS)
+            ),
+        ]
+        if not leaks:
+            break
+        await asyncio.sleep(0.02)
+    return leaks

@@ -11,6 +11,7 @@ import pytest
 
 from mooring.runtimes.stopping import StopPatience
 from tests.hosting import SCRIPTED, hosting
+from tests.integration.test_sse_transport import HELLO, SseClient
 from tests.mcp_client import Json, McpClient, client_of, emission
 from tests.support import alive, until, within
 
@@ -182,6 +183,66 @@ async def test_what_was_asked_before_a_death_is_withdrawn_and_never_shown() -> N
         assert methods == ["notifications/tools/list_changed", "notifications/message"]
         answer = await client.raw("POST", client.request("x/any"))
         assert answer.headers["content-type"] == "application/json", "no question is left for it"
+
+
+def asking_and_refusing(state: Path, start: int) -> tuple[str, ...]:
+    """A server whose start of that number asks something, and refuses the handshake; the others tell
+    what they heard."""
+    return (
+        sys.executable,
+        "-c",
+        rf"""
+import json, os, sys
+starts = int(open({str(state)!r}).read() or 0) + 1 if os.path.exists({str(state)!r}) else 1
+open({str(state)!r}, "w").write(str(starts))
+heard = []
+def say(**message): print(json.dumps({{"jsonrpc": "2.0", **message}}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    heard.append(message)
+    if "id" not in message or "method" not in message: continue
+    if message["method"] == "initialize" and starts == {start}:
+        say(id="q", method="roots/list")
+        say(id=message["id"], error={{"code": -1, "message": "not today"}})
+    else:
+        say(id=message["id"], result={{"protocolVersion": "2025-11-25", "pid": os.getpid(), "heard": heard}})
+""",
+    )
+
+
+async def test_an_answer_does_not_reach_the_successor_of_an_instance_that_refused(tmp_path: Path) -> None:
+    """It asked while it was told what its predecessor knew, and was then of no use."""
+    async with hosting(asking_and_refusing(tmp_path / "starts", 3), spare=0) as host:
+        await until(lambda: any(getattr(r, "state", "") == "ready" for r in host.events("state")))
+        async with client_of(host.port) as client:
+            stream = await client.stream()
+            os.kill((await client.result("x/pid"))["pid"], signal.SIGKILL)
+            assert (await stream.message())["method"] == "roots/list"
+            withdrawal = await stream.message()
+            assert (withdrawal["method"], withdrawal["params"]["requestId"]) == (
+                "notifications/cancelled",
+                "q",
+            )
+            await client.respond("q", {"roots": []})
+            heard = (await client.result("x/heard"))["heard"]
+            assert not [message for message in heard if "result" in message]
+
+
+async def test_an_answer_does_not_reach_the_successor_of_one_that_refused_its_client(tmp_path: Path) -> None:
+    """On the old transport a client may try again, on the stream where it was asked."""
+    async with hosting(asking_and_refusing(tmp_path / "starts", 2), spare=0) as host:
+        await until(lambda: any(getattr(r, "state", "") == "ready" for r in host.events("state")))
+        async with SseClient(host.port) as client:
+            client.path = "/sse"
+            client.events = await client.stream()
+            first = await client.events.event()
+            assert first is not None
+            client.path = first.data
+            assert "error" in await client.said("initialize", HELLO)
+            assert "result" in await client.said("initialize", HELLO, id=2)
+            await client.respond("q", {"roots": []})
+            heard = (await client.said("x/heard", id=3))["result"]["heard"]
+            assert not [message for message in heard if "result" in message]
 
 
 async def test_a_server_that_withdraws_its_question_is_passed_on() -> None:

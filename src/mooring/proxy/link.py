@@ -78,6 +78,10 @@ class LinkOwner(Protocol):
         """The instance has ended by itself, having read its input up to `consumed` at most."""
         ...
 
+    def on_let_go(self, reason: str) -> None:
+        """The instance is of no use, or not needed: whatever it asked is asked no more."""
+        ...
+
     def on_unreachable(self, error: MooringError) -> None:
         """No instance can be had now."""
         ...
@@ -352,6 +356,8 @@ class Link:
         self._count_unread(0)
         if channel is not None:
             self._backend.release(channel, reason, failed=failed)
+            if self.state is not LinkState.CLOSED:
+                self._owner.on_let_go(reason)
 
     # Time
 

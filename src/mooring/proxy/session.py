@@ -448,6 +448,10 @@ class Session:
         text = f"the server ended ({exit}) while it was handling {call.method}; it may have been executed"
         self._fail(call, Failure("server_exited", text, retryable=retryable, exit=exit))
 
+    def on_let_go(self, reason: str) -> None:
+        """The instance is stopped, the session goes on: answers to it must not reach the next one."""
+        self._withdraw_questions(f"the server was stopped: {reason}")
+
     def on_unreachable(self, error: MooringError) -> None:
         """No instance can be had now; those who waited for one have been told."""
         never_opened = self.memory.handshake is None and not self.streams.in_use
@@ -495,7 +499,6 @@ class Session:
             self.last_used = now
         elif idle_s is not None and self._link.is_live and now - self.last_used >= idle_s:
             self._tell("session_idle", f"is idle: pid {self.pid} is stopped, the session stays")
-            self._withdraw_questions("the server was stopped because it was idle")
             self._link.sleep("idle", reset_by="it had been idle")
 
     def _tick_call(self, call: Call, now: float) -> None:

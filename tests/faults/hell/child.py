@@ -375,7 +375,7 @@ class Child:
             self.draw.pick(
                 (
                     b"h" * size,
-                    b'{"jsonrpc":"2.0","id":987654,"result":"' + b"h" * size + b'"}',
+                    b'{"jsonrpc":"2.0","id":98765,"result":"' + b"h" * size + b'"}',
                     self.noted("notifications/message", f'"level":"info","data":"{"h" * size}"'),
                 )
             )
@@ -405,8 +405,8 @@ class Child:
 
     def mistake(self) -> None:
         """Answers to nothing: ids that nobody used, and the present one as another type of JSON."""
-        other = f'"{self.id}"' if not isinstance(self.id, str) else "-77"
-        id = self.draw.pick(("null", "-5", "987654", '"nobody"', other, "1e300", "0.5", str(2**70)))
+        other = f'"{self.id}"' if not isinstance(self.id, str) else "-98765"
+        id = self.draw.pick(("null", "-98765", "98765", '"nobody"', other, "1e300", "0.25", str(2**70)))
         self.say(f'{{"jsonrpc":"2.0","id":{id},"result":{{"hell":"{self.session}","strange":1}}}}'.encode())
 
     def ask(self) -> None:
@@ -508,8 +508,8 @@ JUNK: "Sequence[Callable[[Draw], bytes]]" = (
     lambda draw: b'{"jsonrpc":"2.0","id":1e999,"result":{}}',
     lambda draw: b'{"jsonrpc":"2.0","method":5}',
     lambda draw: b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}',
-    lambda draw: b'{"jsonrpc":"2.0","id":-8,"result":{}} trailing',
-    lambda draw: b'\xef\xbb\xbf{"jsonrpc":"2.0","id":-8,"result":{}}',
+    lambda draw: b'{"jsonrpc":"2.0","id":98765,"result":{}} trailing',
+    lambda draw: b'\xef\xbb\xbf{"jsonrpc":"2.0","id":98765,"result":{}}',
 )
 
 

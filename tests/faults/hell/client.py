@@ -6,8 +6,10 @@ the seed does the same, whatever comes first.
 
 import asyncio
 import json
+import os
 import random
-from collections.abc import Coroutine, Sequence
+import signal
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from mooring.wire.sse import EventDecoder
@@ -49,6 +51,8 @@ WEIGHTS = {
     "hang-up": 1.0,
     "come-back": 1.5,
     "trespass": 1.0,
+    "greet-again": 0.5,
+    "murder": 1.0,
     "delete": 0.3,
 }
 
@@ -59,7 +63,15 @@ class Client:
     CANNOT: tuple[str, ...] = ()
     """What is not for this kind of session."""
 
-    def __init__(self, facts: Facts, address: Address, number: int, all_clients: "list[Client]") -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        address: Address,
+        number: int,
+        *,
+        all_clients: "list[Client]",
+        victims: Callable[[], list[int]],
+    ) -> None:
         self.address = address
         self.session = ""
         """Its id, once it is open."""
@@ -68,6 +80,7 @@ class Client:
         self.wires = Wires(address)
         self._facts = facts
         self._all_clients = all_clients
+        self._victims = victims
         self._dice = random.Random(f"{facts.seed}/{number}")
         self._weights = [
             weight if name == "call" or (self._dice.random() < 0.6 and name not in self.CANNOT) else 0.0
@@ -159,6 +172,10 @@ class Client:
                 self.come_back(dice.random(), self._new_manner())
             case "trespass":
                 self.spawn(self.trespass(self.new_call(), dice.random()))
+            case "greet-again":
+                self.spawn(self.greet_again())
+            case "murder":
+                self.murder(dice.random())
             case "delete":
                 await self.delete()
                 await self.open()
@@ -206,8 +223,8 @@ class Client:
         self._count += 1
         n = self._count
         method, tool = dice.choice(METHODS)
-        ids: tuple[Id, ...] = (n, f"c{n}", n + 0.5)
-        tokens: tuple[Id | None, ...] = (None, None, f"p{n}", n)
+        ids: tuple[Id, ...] = (n, -n, n + 0.5, 10**20 + n, f"c{n}", f"\u00fc{n}")
+        tokens: tuple[Id | None, ...] = (None, None, None, f"p{n}", n, "everybody's")
         call = Call(
             token=f"{self.marker}-{n}",
             id=dice.choice(ids),
@@ -234,6 +251,9 @@ class Client:
             comes_back=dice.random() < 0.7,
             reads_slowly=dice.random() < 0.1,
             reuses=dice.random() < 0.7,
+            accepts=dice.choices(
+                ("application/json, text/event-stream", "application/json", "*/*"), (8, 1, 1)
+            )[0],
         )
 
     def body_of(self, call: Call) -> bytes:
@@ -265,7 +285,8 @@ class Client:
         self.tell(f"POST {reading} {body[:100]!r} ({manner.sends}, leaves {manner.leaves or 'not'})")
         calls = reading.calls.values()
         is_greeting = any(call.method == "initialize" for call in calls)
-        data = self.head("POST", body, session="" if is_greeting else self.session) + body
+        head = self.head("POST", body, session="" if is_greeting else self.session)
+        data = head.replace(PLAIN.accepts.encode(), manner.accepts.encode()) + body
         peer = await self.wires.take(manner)
         if manner.sends == "half":
             await self.wires.send(peer, data[: -1 - len(body) * manner.leaves_after // 5])
@@ -326,6 +347,19 @@ class Client:
     async def _respond_later(self, after_s: float, id: Id, result: Json, session: str) -> None:
         await asyncio.sleep(after_s)
         await self.respond(id, result, session=session)
+
+    async def greet_again(self) -> None:
+        """`initialize` comes once."""
+        call = self._new_greeting()
+        await self.simple("POST", self.body_of(call), 200, 404)
+        call.left = True
+
+    def murder(self, chosen: float) -> None:
+        """The end of a server that it did not choose itself."""
+        if pids := self._victims():
+            pid = pids[int(chosen * len(pids))]
+            self.tell(f"kills {pid}")
+            os.kill(pid, signal.SIGKILL)
 
     # Garbage, and what belongs to others
 
@@ -492,7 +526,7 @@ class Client:
         lines = [
             f"{method} {self.path_for(method, name)} HTTP/1.1",
             "Host: localhost",
-            "Accept: application/json, text/event-stream",
+            f"Accept: {PLAIN.accepts}",
             f"Authorization: Bearer {self.address.token}",
         ]
         if method == "POST":

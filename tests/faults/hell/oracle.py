@@ -62,6 +62,8 @@ def _wrong_executions(call: Call, executed: list[str], *, retries: bool) -> Iter
 def _outcome(call: Call, ledger: Ledger, facts: Facts) -> tuple[str, list[str]]:
     """What became of a call, in a word; and what is wrong with that."""
     if len(call.answers) > 1:
+        _forget_lost(call)
+    if len(call.answers) > 1:
         return "answered twice", [f"answered {len(call.answers)} times: {call.answers}"]
     if call.answers and call.method == "initialize":
         return "greeted", []
@@ -72,6 +74,13 @@ def _outcome(call: Call, ledger: Ledger, facts: Facts) -> tuple[str, list[str]]:
     if call.left or call.forbidden or not call.whole:
         return "left", []
     return "lost", ["its connection ended without an answer" if call.cut else "never answered"]
+
+
+def _forget_lost(call: Call) -> None:
+    """Who asks again for an answer that it had, and that is no longer kept, is told so."""
+    for event, answer in list(call.answers.items()):
+        if ((answer.get("error") or {}).get("data") or {}).get("reason") == "answer_lost":
+            del call.answers[event]
 
 
 def _wrong_status(call: Call, facts: Facts) -> list[str]:

@@ -161,7 +161,7 @@ def _draw_options(dice: random.Random, seed: int, house: House, ledger: Path) ->
             max_message_bytes=pick((20_000, 200_000, 4_000_000)),
             max_calls=pick((3, 100, 100, 100)),
             max_asked=pick((2, 100)),
-            call_timeout_s=pick((0.5, 1.0, 2.0)),
+            call_timeout_s=pick((0.5, 1.5, 3.0)),
             idle_timeout_s=pick((None, 0.2, 10.0)),
             recovery_wait_s=pick((0.3, 1.0)),
             handshake_timeout_s=pick((0.5, 2.0)),
@@ -198,11 +198,15 @@ async def _run(house: House, seed: int) -> Outcome:
     facts.tell("run", f"{options}")
     workload = Workload(options, clock=time.monotonic)
     house.open(workload, facts)
+
+    def victims() -> list[int]:
+        return [instance.pid for instance in workload.report()]
+
     clients: list[Client] = []
     for number in range(dice.choice((1, 2, 2, 3, 4))):
         kind = SseClient if dice.random() < 0.2 else Client
         address = Address(house.port, f"/{workload.name}", dice.choice(list(TOKENS.values())))
-        clients.append(kind(facts, address, number, clients))
+        clients.append(kind(facts, address, number, all_clients=clients, victims=victims))
     if dice.random() < 0.2:
         workload.start()
     try:
@@ -231,8 +235,8 @@ async def _end(ending: str, workload: Workload, clients: list[Client], facts: Fa
             client.abandon()
     elif ending == "delete":
         await asyncio.gather(*(client.delete() for client in clients))
-        await _until_gone(proxy.sessions, [client.session for client in clients], facts)
         await asyncio.gather(*(client.finish() for client in clients))
+        await _until_gone(workload, [client.session for client in clients], facts)
     elif ending == "shut down":
         workload.drain(ending)
         proxy.refuse_new(ending)
@@ -243,11 +247,17 @@ async def _end(ending: str, workload: Workload, clients: list[Client], facts: Fa
         proxy.cut("shutting_down", "the run is over")
 
 
-async def _until_gone(sessions: dict[str, Any], ids: list[str], facts: Facts) -> None:
+async def _until_gone(workload: Workload, ids: list[str], facts: Facts) -> None:
+    """The sessions that were deleted; and when there is no other, whatever served them."""
+    sessions = workload.proxy.sessions
     try:
         await until(lambda: not sessions.keys() & ids, HANG_S)
     except TimeoutError:
         facts.problem(f"sessions were deleted and are still there: {sessions}")
+    try:
+        await until(lambda: sessions or {report.use for report in workload.report()} <= {"probing"}, HANG_S)
+    except TimeoutError:
+        facts.problem(f"there are no sessions, and still instances: {workload.report()}")
 
 
 def _look_for_remains(workload: Workload, ledger: Ledger, facts: Facts) -> None:

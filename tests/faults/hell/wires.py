@@ -35,6 +35,7 @@ class Manner(NamedTuple):
     reads_slowly: bool = False
     reuses: bool = True
     """A connection that is free."""
+    accepts: str = "application/json, text/event-stream"
 
 
 PLAIN = Manner()

@@ -6,6 +6,7 @@ alone (tasks, descriptors, what was logged without a name) is looked at when all
 
 import asyncio
 import gc
+import io
 import logging
 import py_compile
 import random
@@ -13,6 +14,7 @@ import socket
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -46,6 +48,8 @@ SEND_BUFFER_BYTES = 16 * 1024
 """Of the listener's connections: a client that reads slowly is felt at once."""
 FLOOD_BYTES = 100_000_000
 USUAL_FLOOD_BYTES = 200_000
+RUN_S = 300.0
+"""Everything in a run has its bound; this is for what was forgotten."""
 OPENED_BY_OTHERS = ("/proc/", "/dev/urandom", "/dev/null")
 """The interpreter opens the first two when it likes; libuv keeps one of the last in reserve for each loop."""
 ENDINGS = ("delete", "delete", "abandon", "stop", "shut down")
@@ -190,6 +194,13 @@ def _draw_options(dice: random.Random, seed: int, house: House, ledger: Path) ->
     )
 
 
+async def _run_safely(house: House, seed: int) -> Outcome:
+    try:
+        return await _run(house, seed)
+    except Exception:
+        return Outcome(seed, [f"the run itself failed: {traceback.format_exc()}"], Counter(), str)
+
+
 async def _run(house: House, seed: int) -> Outcome:
     dice = random.Random(seed)
     facts = Facts(seed)
@@ -278,12 +289,22 @@ async def run_all(seeds: Iterable[int], *, at_once: int = 8) -> AsyncIterator[Ou
         running: set[asyncio.Task[Outcome]] = set()
         while waiting or running:
             while waiting and len(running) < at_once:
-                running.add(asyncio.create_task(_run(house, waiting.pop())))
-            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                running.add(asyncio.create_task(_run_safely(house, waiting.pop())))
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED, timeout=RUN_S)
             for task in done:
                 yield task.result()
+            if not done:
+                problems = [f"no run came to its end in {RUN_S:g} s", *map(_stack, asyncio.all_tasks())]
+                yield Outcome(None, problems, Counter(), str)
+                raise TimeoutError("no run came to its end")
     problems = [f"{number} times: {text}" for text, number in house.problems.items()]
     yield Outcome(None, [*problems, *await _leaks(before)], Counter(), str)
+
+
+def _stack(task: asyncio.Task[Any]) -> str:
+    text = io.StringIO()
+    task.print_stack(file=text)
+    return text.getvalue()
 
 
 class Possessions(NamedTuple):

@@ -51,6 +51,32 @@ async def _in_flight(port: int, number: int) -> None:
             pass
 
 
+async def test_no_server_is_told_twice_that_the_client_is_ready() -> None:
+    async with hosting(SCRIPTED) as host, McpClient(host.port) as client:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+        opened = await client.raw("POST", client.request("initialize", params))
+        client.session = opened.headers["mcp-session-id"]
+        pid = await client.pid()
+        await suspend(pid)
+        unread = asyncio.create_task(client.ask("x/any", {"text": "x" * 1_000_000}))
+        await _in_flight(host.port, 1)
+        note = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+        waiting = await client.send("POST", note)  # behind what the server does not read
+        await _connections(host.port, 3)
+        await kill(host, pid)
+        assert "result" in await unread
+        async with within():
+            assert (await waiting.answer()).status == 202
+        assert sum(b"notifications/initialized" in line for line in await client.heard()) == 1
+
+
+async def _connections(port: int, number: int) -> None:
+    """So many, ours included, have been heard by Mooring."""
+    async with McpClient(port, path="/metrics") as probe, within():
+        while f'mooring_connections{{server="test"}} {number}'.encode() not in (await probe.raw("GET")).body:
+            pass
+
+
 async def test_what_the_client_told_the_server_is_told_to_the_next_one(tmp_path: Path) -> None:
     argv = (*SCRIPTED, "--state", str(tmp_path / "starts"))
     async with hosting(argv, spare=0) as host, client_of(host.port) as client:

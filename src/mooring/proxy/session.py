@@ -39,6 +39,8 @@ log = logging.getLogger("mooring.session")
 
 MAX_TASK_TOKENS = 256
 """Calls that became tasks, of which progress is still passed on; the oldest gives way."""
+OF_ONE_INSTANCE = frozenset({"notifications/cancelled", "notifications/initialized"})
+"""Another instance never had the call, and is told of the client when it is introduced."""
 
 
 class Session:
@@ -193,7 +195,7 @@ class Session:
         else:
             wanted = self._is_begun()
         if wanted:
-            self._link.send(line, None, accepted, bound=note.method == "notifications/cancelled")
+            self._link.send(line, None, accepted, bound=note.method in OF_ONE_INSTANCE)
         else:
             accepted()
 

@@ -38,6 +38,8 @@ BACKOFF_S = 6.0
 """What Mooring waits before the first restart that it does not make at once."""
 PEACE_S = 70.0
 """After a minute without an exit Mooring forgets those before; a back-off comes on top."""
+OF_KILLS = frozenset({"server_exited", "message_dropped"})
+"""Events that are warned of, and that our kills lead to."""
 MOST_TROUBLES = 200
 
 
@@ -218,8 +220,7 @@ class Target:
         except ValueError:
             return False
         self.events[str(record["event"])] += 1
-        # What our kills lead to.
-        killed = record["event"] == "server_exited" or "cannot take over" in record["message"]
+        killed = record["event"] in OF_KILLS or "cannot take over" in record["message"]
         return (record["level"] in ("debug", "info") or killed) and "exception" not in record
 
 

@@ -29,7 +29,7 @@ class Report:
         self._lines: list[str] = []
         self._told_s = 0.0
         self._told_calls = 0
-        self._told_troubles = 0
+        self._told_troubles: Counter[str] = Counter()
         out.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -54,10 +54,10 @@ class Report:
         seen = [_words(samples[-1]) for target in sampler.targets if (samples := sampler.of(target))]
         done = f"{now_s:6.0f} s  {sampler.phase:8}  {calls:,} calls, {rate:.0f}/s, {wrong} unexplained"
         self.say(" · ".join([done, *seen]))
-        troubles = [f"{target.name}: {told}" for target in sampler.targets for told in target.troubles]
-        for trouble in troubles[self._told_troubles :]:
-            self.say(f"          WRONG {trouble}")
-        self._told_troubles = len(troubles)
+        for target in sampler.targets:
+            for trouble in target.troubles[self._told_troubles[target.name] :]:
+                self.say(f"          WRONG {target.name}: {trouble}")
+            self._told_troubles[target.name] = len(target.troubles)
 
     def calls(self, targets: Sequence[Target]) -> None:
         """Every call, and what became of it."""

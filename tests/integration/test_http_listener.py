@@ -3,11 +3,17 @@
 import asyncio
 import errno
 import os
+import resource
 import socket
 import ssl
 import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import trustme
@@ -19,7 +25,7 @@ from mooring.http.listener import Listener
 from mooring.http.tls import server_context
 from mooring.wire.http import Exchange, Response
 from tests.http_client import Served, echo, get, serving
-from tests.support import on_both_loops, open_descriptors
+from tests.support import on_both_loops, open_descriptors, until, within
 
 
 @on_both_loops
@@ -216,9 +222,10 @@ async def test_unusable_unix_paths(tmp_path: Path) -> None:
 
 
 @on_both_loops
-async def test_too_many_connections_get_a_503_and_then_nothing() -> None:
+async def test_too_many_connections_get_a_503_asked_or_unasked(caplog: pytest.LogCaptureFixture) -> None:
     limits = Limits(max_connections=2, max_overflow_connections=1, first_request_grace_s=0.1)
-    async with serving(echo, limits=limits) as served:
+    clock = [0.0]
+    async with serving(echo, limits=limits, clock=lambda: clock[0]) as served:
         first, second = await served.peer(), await served.peer()
         assert (await first.get()).status == 200
         assert (await second.get()).status == 200
@@ -227,11 +234,15 @@ async def test_too_many_connections_get_a_503_and_then_nothing() -> None:
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert await third.at_end()
         silent = await served.peer()
-        fourth = await served.peer()
-        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
-            await fourth.get()
+        for _ in range(100):
+            fourth = await served.peer()
+            assert await fourth.answer() == answer._replace(headers=ANY)
+            assert await fourth.at_end()
+        clock[0] += 1
         assert await silent.at_end()
         assert (await first.get()).status == 200
+        assert served.listener.refused == 102
+        assert len(caplog.messages) == 1, "one line for all of them"
 
 
 @on_both_loops
@@ -243,25 +254,81 @@ async def test_an_overflow_connection_is_given_no_leave_for_a_second_request() -
         assert await peer.at_end()
 
 
-@on_both_loops
-async def test_accept_survives_a_want_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(echo) as served:
-        failures = [OSError(errno.EMFILE, "too many"), ConnectionAbortedError()]
+@contextmanager
+def descriptors_left(number: int) -> Iterator[None]:
+    """So many can be opened, and no more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = open_descriptors()
+    free = (at for at in range(soft) if at not in taken)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (list(islice(free, number))[-1] + 1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class Accepts:
+    """Counts the calls of accept, and makes some fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *failures: OSError) -> None:
+        self.count = 0
+        self.failures = list(failures)
         real = socket.socket.accept
 
-        def accept(self: socket.socket) -> Any:
-            if failures:
-                raise failures.pop(0)
-            return real(self)
+        def accept(sock: socket.socket) -> Any:
+            self.count += 1
+            if self.failures:
+                raise self.failures.pop(0)
+            return real(sock)
 
         monkeypatch.setattr(socket.socket, "accept", accept)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+@on_both_loops
+async def test_beyond_the_descriptor_limit_peers_are_refused_and_work_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(echo) as served, within():
+        worker = await served.peer()
+        assert (await worker.get()).status == 200
+        accepts = Accepts(monkeypatch)
+        crowd = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(50)]
+        with descriptors_left(10):
+            await until(lambda: served.listener.refused == 40)
+            assert served.listener.connections == 11
+            assert (await worker.get()).status == 200
+        assert accepts.count <= 100, "one for each, and one more with the spare descriptor"
+        assert len(caplog.messages) == 1, "one line for all of them"
+        for sock in crowd[10:]:
+            answer = await asyncio.to_thread(_read_all, sock)
+            assert answer.startswith(b"HTTP/1.1 503 ") and b"\r\nconnection: close\r\n" in answer
+        for sock in crowd[:10]:
+            sock.sendall(get(extra="Connection: close\r\n"))
+            assert (await asyncio.to_thread(_read_all, sock)).startswith(b"HTTP/1.1 200 ")
         assert (await (await served.peer()).get()).status == 200
-        failures.append(OSError(errno.EMFILE, "too many"))
+
+
+def _read_all(sock: socket.socket) -> bytes:
+    with sock:
+        return b"".join(iter(lambda: sock.recv(4096), b""))
+
+
+@on_both_loops
+async def test_accepting_pauses_where_not_even_a_refusal_is_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> list[OSError]:
+        return [OSError(errno.EMFILE, "too many"), OSError(errno.EMFILE, "the spare one has gone too")]
+
+    async with serving(echo) as served:
+        accepts = Accepts(monkeypatch, *none_left(), ConnectionAbortedError())
+        peer = await served.peer()
+        assert (await peer.get()).status == 200
+        assert accepts.count <= 5, "it does not spin"
+        accepts.failures += none_left()
         peer = await served.peer()
         connecting = asyncio.ensure_future(peer.get())
-        while failures:
-            await asyncio.sleep(0)
-        failures.append(OSError(errno.EMFILE, "still too many"))
+        await until(lambda: not accepts.failures)
+        accepts.failures += none_left()
         served.listener.stop_accepting()
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
             await connecting

@@ -8,9 +8,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mooring.http.crowd import TOO_MANY
 from mooring.http.heads import KnownHeads
 from mooring.http.limits import Limits
-from mooring.http.problems import problem
 from mooring.http.reader import Admission
 from mooring.wire.budget import Budget
 from mooring.wire.http import App, Exchange
@@ -77,9 +77,7 @@ class House:
 
 def overloaded(exchange: Exchange) -> None:
     """The app of connections that are one too many."""
-    exchange.respond(
-        problem(503, "too_many_connections", "too many connections", headers=[(b"retry-after", b"1")])
-    )
+    exchange.respond(TOO_MANY)
 
 
 def peer_name(transport: asyncio.BaseTransport) -> str:

@@ -25,6 +25,7 @@ from pathlib import Path
 from mooring.errors import ListenFailed
 from mooring.http import sockets
 from mooring.http.connection import Connection
+from mooring.http.crowd import Crowd, SpareDescriptor
 from mooring.http.house import House
 from mooring.http.limits import Limits
 from mooring.http.reader import Admission
@@ -38,6 +39,7 @@ ACCEPTS_PER_TURN = 64
 """How many connections are accepted before the loop serves others."""
 ACCEPT_PAUSE_S = 0.5
 """After accept failed for want of descriptors: some may be free again by then (asyncio waits 1 s)."""
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 SPREAD_STEPS = 100
 
 
@@ -60,6 +62,8 @@ class Listener:
         self._handing_over: dict[asyncio.Task[None], tuple[Connection, socket.socket]] = {}
         self._empty = asyncio.Event()
         self._empty.set()
+        self._crowd = Crowd(clock)
+        self._spare = SpareDescriptor()
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_interval_s = self._limits.sweep_interval_s
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
@@ -70,6 +74,11 @@ class Listener:
     def connections(self) -> int:
         """How many there are, those on their way included."""
         return len(self._house.connections) + len(self._house.arriving)
+
+    @property
+    def refused(self) -> int:
+        """How many connections were turned away for want of room."""
+        return self._crowd.count
 
     async def listen_tcp(
         self, host: str, port: int, *, tls: ssl.SSLContext | None = None
@@ -157,6 +166,7 @@ class Listener:
     # Accepting.
 
     def _open(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
+        self._spare.take()
         self._listening[sock] = tls
         asyncio.get_running_loop().add_reader(sock, self._on_acceptable, sock, tls)
 
@@ -173,6 +183,7 @@ class Listener:
             sockets.unlink_own(path, inode)
         self._unix_files.clear()
         self.addresses.clear()
+        self._spare.give()
 
     def _on_acceptable(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         for _ in range(ACCEPTS_PER_TURN):
@@ -187,7 +198,13 @@ class Listener:
     def _accept_one(self, listening: socket.socket, tls: ssl.SSLContext | None) -> bool:
         """Accept a connection, if there is one; False: there is none, or none can be had now."""
         try:
-            sock, _ = listening.accept()
+            try:
+                sock, _ = listening.accept()
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                self._turn_one_away(listening, tls)
+                return True
         except (BlockingIOError, InterruptedError):
             return False
         except ConnectionError:
@@ -199,10 +216,16 @@ class Listener:
         self._receive(sock, tls)
         return True
 
+    def _turn_one_away(self, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """No descriptor is left but the spare one: accept with that, only to say so."""
+        with self._spare.lent():
+            sock, _ = listening.accept()
+            self._crowd.turn_away(sock, is_tls=tls is not None)
+        self._crowd.note(f"all descriptors are in use, {self.connections} by connections (ulimit -n)")
+
     def _pause_accepting(self, sock: socket.socket, tls: ssl.SSLContext | None, error: OSError) -> None:
         # Out of descriptors or memory. The socket stays readable: without a pause we would spin.
-        level = logging.WARNING if error.errno in (errno.EMFILE, errno.ENFILE) else logging.ERROR
-        log.log(level, "cannot accept a connection: %s", error)
+        self._crowd.complain(f"it cannot be accepted: {error}")
         if sock in self._pauses:
             return
         loop = asyncio.get_running_loop()
@@ -215,8 +238,10 @@ class Listener:
 
     def _receive(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         excess = self.connections - self._limits.max_connections
+        if excess >= 0:
+            self._crowd.note(f"there are {self.connections}, which is the limit")
         if excess >= self._limits.max_overflow_connections:
-            sock.close()
+            self._crowd.turn_away(sock, is_tls=tls is not None)
             return
         connection = Connection(self._house, overflow=excess >= 0)
         sock.setblocking(False)

@@ -21,6 +21,7 @@ from mooring.host import foreground
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.stop import Stop
 from mooring.http.limits import Limits
+from mooring.proxy.policy import SessionPolicy
 from tests.e2e.mooring import COMMAND, running_mooring
 from tests.e2e.program import Program
 from tests.hosting import DEMO, SCRIPTED, Host, hosting
@@ -460,6 +461,10 @@ async def test_a_signal_that_came_before_the_start_opens_nothing() -> None:
 
 
 async def test_a_message_may_be_as_large_as_was_asked_for() -> None:
-    limits = foreground._limits(1 << 30)
-    assert limits.max_body_bytes == 1 << 30 < limits.max_unfinished_bytes == limits.max_unsent_bytes
-    assert foreground._limits(1000).max_unfinished_bytes == Limits().max_unfinished_bytes
+    def limits(max_message_bytes: int) -> Limits:
+        policy = SessionPolicy(max_message_bytes=max_message_bytes)
+        return foreground._limits(ServerOptions(name="test", argv=DEMO, sessions=policy))
+
+    large = limits(1 << 30)
+    assert large.max_body_bytes == 1 << 30 < large.max_unfinished_bytes == large.max_unsent_bytes
+    assert limits(1000).max_unfinished_bytes == Limits().max_unfinished_bytes

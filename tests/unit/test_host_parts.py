@@ -2,14 +2,16 @@
 
 import asyncio
 import os
+import resource
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.errors import UserError
-from mooring.host import metrics
+from mooring.host import metrics, room
 from mooring.host.access import make_guard, read_tokens
+from mooring.host.capacity import connections_within
 from mooring.host.options import ListenOptions
 from mooring.host.shutdown import DrainPolicy
 from mooring.host.stop import Stop
@@ -58,6 +60,25 @@ def test_calls_get_what_the_children_do_not_need_and_at_least_half(
     timeout_s: float | None, children_s: float, calls_s: float | None
 ) -> None:
     assert DrainPolicy(delay_s=0, timeout_s=timeout_s, children_s=children_s).calls_s() == calls_s
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "servers", "connections"),
+    [
+        (20_000, 1001, 20_000 - 128 - 4004),
+        (1 << 20, 1001, (1 << 20) - 128 - 4004),
+        (1024, 1001, 512),
+        (1024, 11, 1024 - 128 - 44),
+        (1, 1, 1),
+    ],
+)
+def test_connections_take_what_servers_leave(descriptors: int, servers: int, connections: int) -> None:
+    assert connections_within(descriptors, servers) == connections
+
+
+def test_a_process_without_a_limit_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert room.descriptors() > 1 << 60
 
 
 def file(tmp_path: Path, text: str | bytes, mode: int = 0o600) -> Path:

@@ -1,13 +1,20 @@
-"""How many sessions do the descriptors suffice for?"""
+"""What the descriptors that this process may have suffice for: servers, and connections beside them."""
 
 from mooring.runtimes.process import DESCRIPTORS_EACH
 
-__all__ = ["few_descriptors"]
+__all__ = ["connections_within", "few_descriptors"]
 
 OURS = 64
 """For the listening sockets, the event loop, the guardian, a start under way."""
+OVERFLOW = 64
+"""For connections that are told that there are too many; see `Limits.max_overflow_connections`."""
 CONNECTIONS_EACH = 2
 """Of a session: one for its calls, one for a stream."""
+
+
+def connections_within(limit: int, servers: int) -> int:
+    """The room that `servers` leave; at least half of all, since a server that nobody reaches is no use."""
+    return max(1, limit - min(OURS + OVERFLOW + DESCRIPTORS_EACH * servers, limit // 2))
 
 
 def few_descriptors(limit: int, max_sessions: int, spare: int) -> str | None:

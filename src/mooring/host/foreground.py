@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Coroutine
 
 from mooring.host.access import make_guard
-from mooring.host.capacity import few_descriptors
+from mooring.host.capacity import connections_within, few_descriptors
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.pages import Pages
 from mooring.host.shutdown import DrainPolicy, shut_down, stop_children
@@ -67,7 +67,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     listener = Listener(
         guarded(router, guard),
         admit=guard.admit,
-        limits=_limits(options.server.sessions.max_message_bytes),
+        limits=_limits(options.server),
         clock=clock,
     )
     _route(router, workload, Pages(workload, listener, stop))
@@ -97,13 +97,15 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     return LOST_CALL if cut else 0
 
 
-def _limits(max_message_bytes: int) -> Limits:
+def _limits(server: ServerOptions) -> Limits:
     """A body is one message; whatever its bound, four of the largest may be under way, either way."""
-    usual = Limits()
+    usual, message_bytes = Limits(), server.sessions.max_message_bytes
+    room = connections_within(DESCRIPTORS.soft, server.sessions.max_sessions + server.spare)
     return Limits(
-        max_body_bytes=max_message_bytes,
-        max_unfinished_bytes=max(usual.max_unfinished_bytes, 4 * max_message_bytes),
-        max_unsent_bytes=max(usual.max_unsent_bytes, 4 * max_message_bytes),
+        max_connections=min(usual.max_connections, room),
+        max_body_bytes=message_bytes,
+        max_unfinished_bytes=max(usual.max_unfinished_bytes, 4 * message_bytes),
+        max_unsent_bytes=max(usual.max_unsent_bytes, 4 * message_bytes),
     )
 
 

@@ -40,6 +40,9 @@ def render(workload: Workload, listener: Listener) -> bytes:
     retained = sum(session.streams.retained_bytes for session in workload.proxy.sessions.values())
     page.gauge("retained_bytes", "Messages kept for clients that come back.", [({}, retained)])
     page.gauge("tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
+    page.counter(
+        "connections_refused_total", "Connections for which there was no room.", [({}, listener.refused)]
+    )
     page.counter("calls_total", "Calls taken.", [({}, stats.calls)])
     page.counter(
         "calls_failed_total", "Calls that Mooring answered with an error.", _by("reason", stats.calls_failed)

@@ -56,7 +56,7 @@ class Crowd:
 def _too_many() -> bytes:
     head = render_head(TOO_MANY.status, TOO_MANY.headers, [])
     framing = b"content-length: %d\r\nconnection: close\r\n\r\n" % len(TOO_MANY.body)
-    return head + framing + TOO_MANY.body
+    return b"".join((*head, framing, TOO_MANY.body))
 
 
 class SpareDescriptor:

@@ -16,10 +16,10 @@ MIB = 1024 * KIB
 class Limits:
     """What one listener grants its peers. Spans are in seconds."""
 
-    max_connections: int = 4096
-    """One per client, and one for its stream; leaves room for the children in 20,000 descriptors."""
+    max_connections: int = 20_000
+    """Idle ones take some 6 KiB each. Whoever makes a listener lowers it to what its descriptors allow."""
     max_overflow_connections: int = 64
-    """Connections beyond that which still get a 503 to their first request; further ones are just closed."""
+    """Connections beyond that which get their 503 when they have asked; further ones get it unasked."""
     backlog: int = 1024
     """What the kernel may hold for us: a burst of returning clients (Linux caps it at somaxconn)."""
 

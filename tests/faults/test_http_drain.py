@@ -111,7 +111,7 @@ async def test_a_request_that_has_arrived_unread_wins_against_the_close() -> Non
         with socket.socket(fileno=_dup(peer)) as raw:
             raw.send(get("/late"))
             # Its moment has come, and the loop has not turned since the request arrived.
-            connection.waits.close_at = 0.0
+            connection.close_by(0.0)
             connection.sweep(served.listener._house.clock())
         assert (await peer.answer()).body == b"GET /late  "
         assert await peer.at_end()

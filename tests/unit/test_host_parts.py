@@ -9,13 +9,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.errors import UserError
-from mooring.host import metrics, room
+from mooring.host import metrics
 from mooring.host.access import make_guard, read_tokens
 from mooring.host.capacity import connections_within
 from mooring.host.options import ListenOptions
 from mooring.host.shutdown import DrainPolicy
 from mooring.host.stop import Stop
 from mooring.http.listener import Listener
+from mooring.runtimes.descriptors import DescriptorLimit
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.workload import Workload
 from tests.support import within
@@ -78,7 +79,7 @@ def test_connections_take_what_servers_leave(descriptors: int, servers: int, con
 
 def test_a_process_without_a_limit_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert room.descriptors() > 1 << 60
+    assert DescriptorLimit().soft > 1 << 60
 
 
 def file(tmp_path: Path, text: str | bytes, mode: int = 0o600) -> Path:

@@ -63,6 +63,8 @@ class Connection(asyncio.Protocol):
         self._discarded_bytes = 0
         self._heard = False
         self._turns = 0
+        self._rests_until = 0.0
+        """Idle when it was last looked at: until then only what is heard can change that, or `close_by`."""
 
     def __repr__(self) -> str:
         return f"<Connection of {self._peer}{' closing' if self._closing else ''}>"
@@ -285,12 +287,20 @@ class Connection(asyncio.Protocol):
         """Answers that the peer has not read, so far as we still hold them."""
         return self._transport.get_write_buffer_size() + self._pipeline.held_bytes
 
+    def close_by(self, moment: float) -> None:
+        """From that moment on it is not kept idle."""
+        self.waits.close_at = moment
+        self._rests_until = 0.0
+
     def abort(self) -> None:
         """Cut it now; pending exchanges hear of it."""
         self._transport.abort()
 
     def sweep(self, now: float) -> None:
         """End what has been waited for long enough."""
+        if now < self._rests_until and not self._heard:
+            return
+        self._rests_until = 0.0
         waits, written = self.waits, self._pipeline.written_bytes
         buffered = self._transport.get_write_buffer_size()
         heard, self._heard = self._heard, False
@@ -308,10 +318,13 @@ class Connection(asyncio.Protocol):
         elif (state := self._reader.state) != IDLE:
             if waits.look_at_request(now, state=state, heard=heard) is Overdue.REQUEST:
                 self._refuse(Refusal(408, "too_slow", "the request took too long to arrive"))
-        elif self.is_idle and waits.look_at_idle(now) is Overdue.USE and not has_unread(self._transport):
-            # (A request that has arrived but was not read yet has won the race.)
-            self._input_over = True
-            self._close()
+        elif self.is_idle:
+            if waits.look_at_idle(now) is Overdue.NOTHING:
+                self._rests_until = 0.0 if buffered else waits.idle_until
+            elif not has_unread(self._transport):
+                # (A request that has arrived but was not read yet has won the race.)
+                self._input_over = True
+                self._close()
 
     def _close(self) -> None:
         if self._closing:

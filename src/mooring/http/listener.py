@@ -132,11 +132,11 @@ class Listener:
         idle = [connection for connection in house.connections if connection.is_idle]
         for connection in idle:  # 2
             if connection.is_fresh:
-                connection.waits.close_at = now + self._limits.first_request_grace_s
+                connection.close_by(now + self._limits.first_request_grace_s)
         used = [connection for connection in idle if not connection.is_fresh]
         for turn, connection in enumerate(used):  # 3
             jitter = random.random()  # noqa: S311 - spreads load
-            connection.waits.close_at = now + spread_s * (turn + jitter) / len(used)
+            connection.close_by(now + spread_s * (turn + jitter) / len(used))
         self._sweep_interval_s = min(self._sweep_interval_s, max(0.01, spread_s / SPREAD_STEPS))
         self._restart_sweep()
 

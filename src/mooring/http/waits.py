@@ -91,6 +91,10 @@ class Waits:
         """Nothing is under way."""
         if self._idle is None:
             self._idle = now
-        if self.close_at is not None and now >= self.close_at:
-            return Overdue.USE
-        return Overdue.USE if now - self._idle >= self._limits.keep_alive_timeout_s else Overdue.NOTHING
+        return Overdue.USE if now >= self.idle_until else Overdue.NOTHING
+
+    @property
+    def idle_until(self) -> float:
+        """How long it may stay idle, once it was found so."""
+        end = (self._idle or 0.0) + self._limits.keep_alive_timeout_s
+        return end if self.close_at is None else min(end, self.close_at)

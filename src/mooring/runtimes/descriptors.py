@@ -11,6 +11,7 @@ of low numbers are kept in reserve for it. The loop's thread is the only one her
 
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -33,12 +34,13 @@ class DescriptorLimit:
     @property
     def soft(self) -> int:
         """So many we may have open."""
-        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
     @contextmanager
     def raised(self) -> Iterator[None]:
         """As many as the system allows, for the time of the block. Begin it before anything is opened."""
-        given, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        given, hard = self.soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         for wanted in (MOST if hard == resource.RLIM_INFINITY else min(hard, MOST), MACOS_MOST):
             if wanted > given and self._raise(wanted):
                 self._given = given

@@ -10,6 +10,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mooring.wire.sse import EventDecoder
@@ -289,7 +290,8 @@ class Client:
         data = head.replace(PLAIN.accepts.encode(), manner.accepts.encode()) + body
         peer = await self.wires.take(manner)
         if manner.sends == "half":
-            await self.wires.send(peer, data[: -1 - len(body) * manner.leaves_after // 5])
+            with suppress(*GONE):
+                await self.wires.send(peer, data[: -1 - len(body) * manner.leaves_after // 5])
             await self._give_up(peer, reading, manner)
             return
         self.expect(reading)
@@ -314,7 +316,8 @@ class Client:
         bodies = [self.body_of(call) for call in calls]
         peer = await self.wires.take(Manner(reuses=False))
         self.expect(Reading(calls))
-        await self.wires.send(peer, b"".join(self.head("POST", body) + body for body in bodies))
+        with suppress(*GONE):
+            await self.wires.send(peer, b"".join(self.head("POST", body) + body for body in bodies))
         for call in calls:
             await self.read(peer, Reading([call]), Manner(reuses=False))
         await self.wires.close(peer)
@@ -471,7 +474,8 @@ class Client:
         resumed = Reading(reading.calls.values(), at=reading.at)
         self.hearing.resumes(resumed)
         peer = await self.wires.take()
-        await self.wires.send(peer, self.head("GET", after=reading.at))
+        with suppress(*GONE):
+            await self.wires.send(peer, self.head("GET", after=reading.at))
         await self.read(peer, resumed, PLAIN)
         for call in reading.calls.values():
             call.status = 0  # of the resumption, not of the call

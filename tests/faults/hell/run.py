@@ -247,7 +247,7 @@ async def _end(ending: str, workload: Workload, clients: list[Client], facts: Fa
     elif ending == "delete":
         await asyncio.gather(*(client.delete() for client in clients))
         await asyncio.gather(*(client.finish() for client in clients))
-        await _until_gone(workload, [client.session for client in clients], facts)
+        await _until_gone(workload, facts)
     elif ending == "shut down":
         workload.drain(ending)
         proxy.refuse_new(ending)
@@ -258,17 +258,14 @@ async def _end(ending: str, workload: Workload, clients: list[Client], facts: Fa
         proxy.cut("shutting_down", "the run is over")
 
 
-async def _until_gone(workload: Workload, ids: list[str], facts: Facts) -> None:
-    """The sessions that were deleted; and when there is no other, whatever served them."""
+async def _until_gone(workload: Workload, facts: Facts) -> None:
+    """Every session was deleted or never opened; then there is none, and nothing that serves one."""
     sessions = workload.proxy.sessions
     try:
-        await until(lambda: not sessions.keys() & ids, HANG_S)
+        await until(lambda: not sessions, HANG_S)
+        await until(lambda: {report.use for report in workload.report()} <= {"probing"}, HANG_S)
     except TimeoutError:
-        facts.problem(f"sessions were deleted and are still there: {sessions}")
-    try:
-        await until(lambda: sessions or {report.use for report in workload.report()} <= {"probing"}, HANG_S)
-    except TimeoutError:
-        facts.problem(f"there are no sessions, and still instances: {workload.report()}")
+        facts.problem(f"all was deleted, and there are still {sessions} and {workload.report()}")
 
 
 def _look_for_remains(workload: Workload, ledger: Ledger, facts: Facts) -> None:

@@ -77,9 +77,11 @@ class Wires:
         self._free.append(peer)
 
     async def send(self, peer: Peer, data: bytes, manner: Manner = PLAIN) -> None:
-        """All of it, in one piece or in many."""
+        """All of it, in one piece or in many. Raises ConnectionError, also if we have cut it ourselves."""
         step = len(data) if manner.sends == "whole" else max(1, len(data) // 5)
         for at in range(0, len(data), step):
+            if peer.writer.is_closing():
+                raise ConnectionAbortedError
             peer.send(data[at : at + step])
             await peer.writer.drain()
             if step < len(data):

@@ -71,6 +71,7 @@ static long sent, answered, errors, events;
 static double *latencies;
 static size_t latency_room;
 static char complaint[512];
+static const char closed_early[] = "connection closed";
 
 static double now(void) {
     struct timespec time;
@@ -86,10 +87,10 @@ static double cpu(void) {
 }
 
 /* The first complaint is kept: the rest are mostly its consequences. */
-static void complain(const char *text, size_t length) {
+static void complain(Span said) {
     errors++;
     if (complaint[0]) return;
-    snprintf(complaint, sizeof complaint, "%.*s", (int)smaller(length, 300), text);
+    snprintf(complaint, sizeof complaint, "%.*s", (int)smaller((size_t)(said.end - said.at), 300), said.at);
     for (char *at = complaint; *at; at++)
         if (*at == '"' || *at == '\\' || (unsigned char)*at < ' ') *at = '\'';
 }
@@ -148,26 +149,28 @@ static Span next_line(const char **at, const char *end) {
     return line;
 }
 
-/* Does this body hold the good answer? Events before it are counted. */
-static bool body_answers(Response *response, long id) {
+/* Does this body hold the good answer? Events before it are counted; `last` is what came last. */
+static bool body_answers(Response *response, long id, Span *last) {
     Span body = {response->body.data, response->body.data + response->body.length};
+    *last = body;
     if (response->status != 200) return false;
     if (!response->is_events) return is_answer(body, id);
     bool found = false;
     for (const char *at = body.at; at < body.end;) {
         Span line = next_line(&at, body.end);
         if (line.end - line.at < 7 || memcmp(line.at, "data:", 5)) continue;
-        if (is_answer((Span){line.at + 5, line.end}, id)) found = true;
+        *last = (Span){line.at + 5, line.end};
+        if (is_answer(*last, id)) found = true;
         else events++;
     }
     return found;
 }
 
-static void settle(Slot *slot, double end, bool good, const char *text, size_t length) {
+static void settle(Slot *slot, double end, bool good, Span said) {
     slot->flying = false;
     answered++;
     if (!good) {
-        complain(text, length);
+        complain(said);
         return;
     }
     size_t calls = (size_t)(answered - errors);
@@ -216,9 +219,9 @@ static void ask(const char *method, Buffer *session, const char *body, Response 
 static void introduce(Buffer *session) {
     Response response = {0};
     ask("POST", NULL, INITIALIZE, &response);
-    if (!body_answers(&response, 0)) {
-        fprintf(stderr, "initialize: HTTP status %d %.*s\n", response.status,
-                (int)smaller(response.body.length, 300), response.body.data);
+    Span said;
+    if (!body_answers(&response, 0, &said)) {
+        fprintf(stderr, "initialize: HTTP status %d %.*s\n", response.status, (int)(said.end - said.at), said.at);
         exit(1);
     }
     buffer_add(session, response.session, strlen(response.session));
@@ -318,18 +321,19 @@ static bool may_send(double at) { return options.count ? sent < options.count : 
 static bool take_response(Lane *lane, bool closed) {
     Slot *slot = &slots[lane - lanes];
     if (!response_take(&lane->response, &lane->received, closed)) {
-        if (closed && slot->flying) settle(slot, now(), false, "connection closed", 17);
+        if (closed && slot->flying) settle(slot, now(), false, (Span){closed_early, closed_early + strlen(closed_early)});
         return !closed;
     }
     double end = now();
     Response *response = &lane->response;
-    Buffer *body = &response->body;
-    bool good = body_answers(response, slot->id);
-    if (!good && response->status != 200) {
-        body->length = 0;
-        buffer_print(body, "HTTP status %d", response->status);
+    Span last;
+    char status[32];
+    bool good = body_answers(response, slot->id, &last);
+    if (response->status != 200) {
+        int length = snprintf(status, sizeof status, "HTTP status %d", response->status);
+        last = (Span){status, status + length};
     }
-    settle(slot, end, good, body->data, body->length);
+    settle(slot, end, good, last);
     closed = closed || response->closes;
     response_clear(response);
     if (!closed && may_send(end)) send_call(slot);
@@ -350,7 +354,7 @@ static void take_lines(Lane *lane, size_t seen) {
             continue;
         }
         Slot *slot = &slots[json_integer(id, 0) % slot_count];
-        settle(slot, end, is_answer(line, slot->id), line.at, (size_t)(line.end - line.at));
+        settle(slot, end, is_answer(line, slot->id), line);
         if (may_send(end)) send_call(slot);
     }
     if (at != start) buffer_drop(&lane->received, (size_t)(at - start));

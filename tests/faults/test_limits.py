@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import select
 import signal
 import socket
 import sys
@@ -12,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from mooring.http.limits import Limits
 from mooring.proxy.session import MAX_TASK_TOKENS
 from mooring.runtimes.stopping import StopPatience
 from mooring.wire.asked import MAX_ID_CHARACTERS
 from mooring.wire.memory import MAX_INITIALIZE_BYTES
 from tests.hosting import SCRIPTED, Host, hosting
+from tests.http_client import Peer, echo, serving
 from tests.mcp_client import McpClient, client_of
 from tests.support import within
 
@@ -289,3 +292,18 @@ for line in sys.stdin:
         error = json.loads(answer.body)["error"]
         assert error["data"]["reason"] == "message_too_long" and "may have 262144" in error["message"]
         assert "mcp-session-id" not in answer.headers
+
+
+async def test_connections_that_the_kernel_has_no_place_for_come_in_when_it_has() -> None:
+    async with serving(echo, limits=Limits(backlog=1)) as served, within():
+        clients = [socket.socket() for _ in range(8)]
+        for client in clients:
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", served.port))
+        # The loop has not turned: nobody was accepted so far.
+        _, connected, _ = select.select([], clients, [], 0.1)
+        assert 1 <= len(connected) < 8
+        for client in clients:
+            peer = Peer(*await asyncio.open_connection(sock=client))
+            assert (await peer.get()).status == 200
+            await peer.aclose()

@@ -186,6 +186,9 @@ def test_an_initialize_that_is_too_long_to_be_remembered_is_refused() -> None:
         memory.check_initialize(b"x" * (memory.MAX_INITIALIZE_BYTES + 1))
     with pytest.raises(RemoteProtocolError, match="may have 262144"):
         read_handshake(b'{"protocolVersion":"2025-11-25","instructions":"' + b"x" * 300_000 + b'"}')
+    assert read_handshake(b'{"protocolVersion":"2025-11-25","instructions":"' + b"x" * 200_000 + b'"}')
+    with pytest.raises(RemoteProtocolError, match="may have 32768"):
+        read_handshake(b'{"protocolVersion":"2025-11-25","capabilities":{"x":"' + b"x" * 33_000 + b'"}}')
 
 
 def test_other_answers_are_not_remembered() -> None:

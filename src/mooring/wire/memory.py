@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 MAX_INITIALIZE_BYTES = 256 * 1024
-"""Of `initialize` and of its result: every session remembers both, for as long as it lives."""
+"""Of `initialize`, which every session remembers for as long as it lives, and of its result."""
+MAX_HANDSHAKE_BYTES = 32 * 1024
+"""Of what is remembered of that result: as objects it may take twenty times as much."""
 MAX_SUBSCRIPTIONS = 1024
 MAX_SUBSCRIPTION_BYTES = 256 * 1024
 """Of all of them together. A client that has more is told of fewer resources after a restart."""
@@ -123,9 +125,13 @@ def read_handshake(result: bytes | Raw) -> Handshake:
         text = f"an InitializeResult may have {MAX_INITIALIZE_BYTES} bytes, not {len(result)}"
         raise RemoteProtocolError(text, code="message_too_long")
     try:
-        return _read_handshake(result)
+        handshake = _read_handshake(result)
     except msgspec.DecodeError as error:
         raise RemoteProtocolError(f"not an InitializeResult: {error}", code="bad_initialize_result") from None
+    if len(msgspec.json.encode(handshake)) > MAX_HANDSHAKE_BYTES:
+        text = f"the capabilities and names of a server may have {MAX_HANDSHAKE_BYTES} bytes"
+        raise RemoteProtocolError(text, code="message_too_long")
+    return handshake
 
 
 def _params(params: bytes | Raw) -> _Params:

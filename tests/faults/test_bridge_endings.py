@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from mooring.runtimes.stopping import StopPatience
+from tests.faults.test_bridge_input import in_flight
 from tests.hosting import SCRIPTED, hosting
 from tests.integration.test_sse_transport import HELLO, SseClient
 from tests.mcp_client import Json, McpClient, client_of, emission
-from tests.support import alive, until, within
+from tests.support import alive, suspend, until, within
 
 WILD = (
     sys.executable,
@@ -280,7 +281,11 @@ for line in sys.stdin:
     async with hosting(dying, spare=0) as host:
         await until(lambda: any(getattr(r, "state", "") == "ready" for r in host.events("state")))
         async with client_of(host.port) as client:
-            os.kill((await client.result("x/any"))["pid"], signal.SIGKILL)
-            answers = await asyncio.gather(*[client.ask("x/any") for _ in range(5)])
+            pid = (await client.result("x/any"))["pid"]
+            await suspend(pid)
+            calls = [asyncio.create_task(client.ask("x/any")) for _ in range(5)]
+            await in_flight(host, 5)
+            os.kill(pid, signal.SIGKILL)
+            answers = await asyncio.gather(*calls)
             assert {a["result"]["starts"] for a in answers if "result" in a} == {4}
             assert len(host.events("server_exited")) == 2

@@ -246,6 +246,60 @@ async def test_an_answer_does_not_reach_the_successor_of_one_that_refused_its_cl
             assert not [message for message in heard if "result" in message]
 
 
+async def test_a_call_behind_a_handshake_that_failed_is_answered_and_never_sent_again(tmp_path: Path) -> None:
+    """On the old transport the session goes on: its next instances must not be taken for the first."""
+    ledger = tmp_path / "ledger"
+    picky = (
+        sys.executable,
+        "-c",
+        # Start 2 reads a call behind `initialize` and refuses; start 3 dies of `initialize`; others work.
+        rf"""
+import json, os, sys
+book = open({str(ledger)!r}, "a+")
+book.seek(0)
+starts = book.read().count("start") + 1
+def note(word): print(word, file=book, flush=True)
+note("start")
+def say(**message): print(json.dumps({{"jsonrpc": "2.0", **message}}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message or "method" not in message: continue
+    note(message["method"])
+    if starts == 2:
+        note(json.loads(sys.stdin.readline())["method"])
+        say(id=message["id"], error={{"code": -1, "message": "not today"}})
+    elif starts == 3:
+        os._exit(3)
+    else:
+        say(id=message["id"], result={{"protocolVersion": "2024-11-05"}})
+""",
+    )
+    async with hosting(picky, spare=0) as host:
+        await until(lambda: any(getattr(r, "state", "") == "ready" for r in host.events("state")))
+        async with SseClient(host.port) as client:
+            client.path = "/sse"
+            client.events = await client.stream()
+            first = await client.events.event()
+            assert first is not None
+            client.path = first.data
+            for body in (client.request("initialize", HELLO, id=1), client.request("x/once", id="once")):
+                assert (await client.raw("POST", body)).status == 202
+            answers = {
+                answer["id"]: answer["error"] for answer in [await client.events.message() for _ in "12"]
+            }
+            assert answers[1]["message"] == "not today"
+            assert answers["once"]["data"] == {"reason": "initialize_failed", "retryable": False}
+            assert "error" in await client.said("initialize", HELLO, id=2)
+            assert "result" in await client.said("initialize", HELLO, id=3)
+            assert "result" in await client.said("x/then", id=4)
+    done = ledger.read_text().split("start\n")[1:]
+    assert [part.split() for part in done[1:]] == [
+        ["initialize", "x/once"],
+        ["initialize"],
+        ["initialize", "x/then"],
+    ]
+
+
 async def test_a_server_that_withdraws_its_question_is_passed_on() -> None:
     question: Json = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
     withdrawal: Json = {

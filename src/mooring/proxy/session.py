@@ -346,6 +346,8 @@ class Session:
             call.reply.headers = []  # no session, no session id
         call.reply.answer(answer, self._clock())
         if self.streams.in_use:
+            # Calls behind it were for a server that never was; the next one must not be given them.
+            self.cut("initialize_failed", f"the server was not initialized: {reason}")
             self._link.sleep(reason, reset_by=reason)
         else:
             self.close(reason)

@@ -79,11 +79,17 @@ class House:
         self.facts: dict[str, Facts] = {}
         self.problems: Counter[str] = Counter()
         self._routers: dict[str, Router] = {}
+        self._count = 0
         py_compile.compile(str(CHILD), str(self.child))  # reading the text would take longer than running it
 
     def __call__(self, exchange: Exchange) -> None:
         """Each run has a path of its own."""
         self._routers[exchange.request.path.split("/")[1]](exchange)
+
+    def new_name(self, seed: int) -> str:
+        """A seed may run several times side by side."""
+        self._count += 1
+        return f"hell{seed}.{self._count}"
 
     def open(self, workload: Workload, facts: Facts) -> None:
         streamable, sse = StreamableHTTP(workload.proxy), SSETransport(workload.proxy)
@@ -153,11 +159,11 @@ async def _house() -> AsyncIterator[House]:
             logging.getLogger("mooring.server").disabled = False
 
 
-def _draw_options(dice: random.Random, seed: int, house: House, ledger: Path) -> ServerOptions:
+def _draw_options(dice: random.Random, seed: int, name: str, house: House, ledger: Path) -> ServerOptions:
     pick = dice.choice
     flood_bytes = FLOOD_BYTES if seed % 500 == 499 else USUAL_FLOOD_BYTES
     return ServerOptions(
-        name=f"hell{seed}",
+        name=name,
         argv=(sys._base_executable, "-I", "-S", str(house.child), str(seed), str(ledger), str(flood_bytes)),  # type: ignore[attr-defined]
         spare=pick((0, 0, 1)),
         sessions=SessionPolicy(
@@ -204,8 +210,9 @@ async def _run_safely(house: House, seed: int) -> Outcome:
 async def _run(house: House, seed: int) -> Outcome:
     dice = random.Random(seed)
     facts = Facts(seed)
-    path = house.folder / f"ledger-{seed}"
-    options = _draw_options(dice, seed, house, path)
+    name = house.new_name(seed)
+    path = house.folder / name
+    options = _draw_options(dice, seed, name, house, path)
     facts.tell("run", f"{options}")
     workload = Workload(options, clock=time.monotonic)
     house.open(workload, facts)

@@ -9,6 +9,9 @@ from collections import Counter
 from tests.faults.hell.run import run_all
 from tests.support import LOOPS
 
+BATCH = 200
+"""After so many, what they have in common is looked at."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.hell", description=__doc__)
@@ -27,15 +30,17 @@ async def _show(seeds: list[int], at_once: int) -> int:
     begun = time.monotonic()
     failed, done = 0, 0
     outcomes: Counter[str] = Counter()
-    async for outcome in run_all(seeds, at_once=at_once):
-        done += 1
-        outcomes += outcome.outcomes
-        failed += bool(outcome.problems)
-        if outcome.problems or len(set(seeds)) == 1:
-            print(outcome.tell_story(), outcome.told(), sep="\n", flush=True)
-        if done % 100 == 0:
-            print(f"{done} runs, {done / (time.monotonic() - begun):.1f}/s, {failed} failed", flush=True)
-    print(f"{len(seeds)} runs in {time.monotonic() - begun:.0f} s, {failed} failed; calls:", dict(outcomes))
+    while done < len(seeds):
+        some = seeds[done : done + BATCH]
+        async for outcome in run_all(some, at_once=at_once):
+            outcomes += outcome.outcomes
+            failed += bool(outcome.problems)
+            if outcome.problems or len(set(seeds)) == 1:
+                print(outcome.tell_story(), outcome.told(), sep="\n", flush=True)
+        done += len(some)
+        speed = done / (time.monotonic() - begun)
+        print(f"up to seed {some[-1]}: {done} runs, {speed:.1f}/s, {failed} failed", flush=True)
+    print(f"{time.monotonic() - begun:.0f} s; calls: {dict(outcomes)}")
     return int(failed > 0)
 
 

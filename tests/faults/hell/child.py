@@ -1,6 +1,8 @@
 """The child from hell: an MCP server on stdio that draws its misdeeds from a seed.
 
-    child.py SEED LEDGER FLOOD_BYTES
+    child.py SEED LEDGER FLOOD_BYTES [HONEST]
+
+HONEST: it does what it likes but for one thing: it answers every call, or ends.
 
 What it really did is in the ledger, a line for each: `TIME N PID WORD REST`, where N is the number of
 its start and WORD one of
@@ -40,6 +42,8 @@ UNREAD_BYTES = 65536
 
 FATES = ("unread", "reading", "unanswered", "answering", "answering", "answered")
 ENDS = ("exit 0", "exit 3", "SIGKILL", "SIGTERM", "SIGHUP", "no stdout", "no stdin", "deaf", "suspended")
+SILENCE = ("tear", "forget", "garble", "deaf", "suspended")
+"""Misdeeds and ends that leave a call without an answer."""
 GREETINGS = ("twice", "refused", "botched", "silent", "late", "crowded", "curious", "other", "dies")
 NAMES: "dict[str, Any]" = {"true": True, "false": False, "null": None, "__builtins__": {}}
 
@@ -65,19 +69,22 @@ def text_of(id: object) -> str:
 class Child:
     """One instance."""
 
-    def __init__(self, seed: int, n: int, ledger: int, flood_bytes: int) -> None:
+    def __init__(self, seed: int, n: int, ledger: int, flood_bytes: int, is_honest: bool) -> None:
         self.n = n
         self.ledger = ledger
         self.flood_bytes = flood_bytes
+        self.is_honest = is_honest
+        self.has_family = False
         self.draw = draw = Draw(seed * 1009 + n)
         self.read_bytes = draw.pick((1, 17, 1000, 65536, 65536, 65536))
         self.is_eager = draw.chance(0.3)
-        self.misdeeds = [name for name in MISDEEDS if draw.chance(0.25)]
+        excluded = SILENCE if is_honest else ()
+        self.misdeeds = [name for name in MISDEEDS if draw.chance(0.25) and name not in excluded]
         self.naughtiness = draw.pick((0.1, 0.3, 0.6))
         self.greeting = draw.pick(GREETINGS) if draw.chance(0.2) else "plain"
         self.fate = draw.pick(FATES) if draw.chance(0.5) else ""
         self.fate_at = 1 + draw.below(4)
-        self.end = draw.pick(ENDS)
+        self.end = draw.pick([end for end in ENDS if end not in excluded])
         self.hears_end = draw.chance(0.7)
         self.session = ""
         self.unsaid = b""
@@ -126,7 +133,8 @@ class Child:
                 self.release()
                 continue
             is_last = self.fate == "reading" and self.executed + 1 >= self.fate_at and self.session
-            data = posix.read(0, 1 + self.draw.below(60) if is_last else self.read_bytes)
+            usual = self.read_bytes if len(pending) < 2000 else 65536  # in small bites it would take minutes
+            data = posix.read(0, 1 + self.draw.below(60) if is_last else usual)
             if not data:
                 self.hear_end()
             *lines, pending = (pending + data).split(b"\n")
@@ -154,6 +162,8 @@ class Child:
     def meet_end(self) -> None:
         """Its fate. Returns only if it goes on in some way."""
         self.flush()
+        if self.is_honest and self.has_family and self.end.startswith("no "):
+            self.end = "exit 3"  # nobody would see the end of a pipe that its family holds
         self.note("did", f"meets its end: {self.end}")
         self.fate = ""
         if self.end.startswith("exit"):
@@ -454,6 +464,7 @@ class Child:
     def have_family(self) -> None:
         """A grandchild, which may hold the pipes open and ignore SIGTERM, too."""
         holds, stubborn = self.draw.chance(0.5), self.draw.chance(0.5)
+        self.has_family = True
         pid = posix.fork()
         if pid:
             return
@@ -515,7 +526,7 @@ JUNK: "Sequence[Callable[[Draw], bytes]]" = (
 
 if __name__ == "__main__":
     _signal.alarm(LIFETIME_S)
-    seed, path, flood_bytes = sys.argv[1:]
+    seed, path, flood_bytes, *honest = sys.argv[1:]
     book = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT, 0o600)
     start = int(posix.environ[b"MOORING_INSTANCE"].rpartition(b":")[2])
-    Child(int(seed), start, book, int(flood_bytes)).live()
+    Child(int(seed), start, book, int(flood_bytes), bool(honest)).live()

@@ -181,8 +181,8 @@ class Child:
             number = {"SIGKILL": SIGKILL, "SIGTERM": SIGTERM, "SIGHUP": SIGHUP, "suspended": SIGSTOP}[
                 self.end
             ]
-            if number == SIGTERM:
-                _signal.signal(SIGTERM, _signal.SIG_DFL)
+            if number in (SIGTERM, SIGHUP):  # ignored by itself, or by whoever started us all
+                _signal.signal(number, _signal.SIG_DFL)
             posix.kill(posix.getpid(), number)
 
     # Hearing

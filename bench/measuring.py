@@ -61,7 +61,7 @@ class Group:
     probes: Callable[[Plan], Iterator[Probe]]
     windows: int
     quick_windows: int = 0
-    """0: not part of a quick run."""
+    """0: not part of a quick run, unless asked for."""
 
 
 class Progress(Protocol):
@@ -96,9 +96,10 @@ class _Board:
         """This probe is measured no more. What it reached before stays."""
         self._failed.add(probe)
         for id in probe.ids:
-            if self._values[id].setdefault(probe.target, None) is not None:
-                reason = f"a later window failed: {reason}"
-            self._notes[id][probe.target] = _short(reason)
+            before = (
+                "" if self._values[id].setdefault(probe.target, None) is None else "a later window failed: "
+            )
+            self._notes[id][probe.target] = _short(before + reason)
 
     def has_failed(self, probe: Probe) -> bool:
         return probe in self._failed
@@ -118,7 +119,7 @@ def _is_better(id: str, value: float, best: float) -> bool:
 def measure(group: Group, plan: Plan, progress: Progress) -> list[Row]:
     """The rows of a group."""
     board = _Board()
-    windows = group.quick_windows if plan.quick else group.windows
+    windows = (plan.quick and group.quick_windows) or group.windows
     progress.begin(group)
     with ExitStack() as stack:
         ready: list[tuple[Probe, Callable[[], Figures]]] = []

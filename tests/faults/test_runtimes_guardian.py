@@ -320,3 +320,20 @@ async def test_a_number_that_was_given_to_somebody_else() -> None:
     assert child.poll() is None
     child.kill()
     end_with(child)
+
+
+def test_registrations_are_understood_wherever_a_read_ends() -> None:
+    pids = range(1000, 1400)
+    text = "".join(f"+{pid} 7 MOORING_INSTANCE=me:x:{pid}\n" for pid in pids)
+    text += "".join(f"-{pid}\n" for pid in pids if pid % 4)
+    assert len(text) > 3 * guardian_main.READ_BYTES
+    read_end, write_end = os.pipe()
+    try:
+        os.write(write_end, text.encode())
+        os.close(write_end)
+        sessions = guardian_main.read_registrations(read_end)
+    finally:
+        os.close(read_end)
+    assert [(one.leader, one.started, one.marker) for one in sessions] == [
+        (pid, "7", f"MOORING_INSTANCE=me:x:{pid}") for pid in pids if not pid % 4
+    ]

@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check format test test-slow bench bench-quick parts lock clean
+.PHONY: help demo check format test test-slow bench bench-quick soak parts lock clean
 
 help:  ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,9 +51,12 @@ bench: $(VENV)/.dev  ## Measure Mooring beside other proxies, which it installs 
 bench-quick: $(VENV)/.dev  ## Measure Mooring alone, for daily use (2 minutes)
 	@$(BIN)/python -m bench --quick $(ARGS)
 
+soak: $(VENV)/.dev  ## Half an hour of everything at once: does anything grow?
+	@$(BIN)/python -m tests.soak $(ARGS)
+
 lock: $(VENV)/.dev  ## Renew requirements-dev.lock from pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --no-header --no-emit-index-url --group dev pyproject.toml -o requirements-dev.lock
 
 clean:  ## Remove everything that set-up made
-	rm -rf $(VENV) .parts .bench .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov
+	rm -rf $(VENV) .parts .bench .soak .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov

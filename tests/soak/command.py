@@ -34,9 +34,10 @@ GUARDIAN_PATIENCE_S = 10.0
 """It promises to be done in five seconds."""
 MOST_KILLED = 10
 BETWEEN_KILLS_S = 6.0
-BACKOFF_S = 6.0
-"""What Mooring waits before the first restart that it does not make at once."""
-PEACE_S = 70.0
+BACKOFF_S = 16.0
+"""What Mooring waits before the first restart that it does not make at once, and before the second: on
+a busy machine those who are killed at once may die seconds apart, which is more than one incident."""
+PEACE_S = 75.0
 """After a minute without an exit Mooring forgets those before; a back-off comes on top."""
 OF_KILLS = frozenset({"server_exited", "message_dropped"})
 """Events that are warned of, and that our kills lead to."""

@@ -24,8 +24,8 @@ EXPLAINED_BY = {
     "server_exited": KILLS,
     "bad_answer": KILLS,  # killed in the middle of its answer
     "server_unavailable": frozenset({TOO_MANY_KILLS}),
-    "stopping": frozenset({SIGTERM}),  # it waited for a server in a back-off, which is not waited out
-    "503 stopping": frozenset({SIGTERM}),
+    "503 waiting_to_restart": frozenset({TOO_MANY_KILLS}),
+    "shutting_down": frozenset({SIGTERM}),  # it waited for a server in a back-off, which is not waited out
     "503 shutting_down": frozenset({SIGTERM}),
     "404 session_not_found": RESTARTS,
     # Seen by the client.

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import json
+import math
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -34,7 +35,9 @@ def sample(at_s: float, **values: Any) -> Sample:
 
 def test_the_line_of_least_squares() -> None:
     assert fit([0, 1, 2, 3], [1, 3, 5, 7]) == Line(1, 2)
-    assert fit([0, 1, 2], [0, 3, 0]) == Line(1, 0)
+    scattered = fit([0, 1, 2], [0, 3, 0])
+    assert (scattered.level, scattered.slope) == (1, 0)
+    assert scattered.error == pytest.approx(math.sqrt(3))
     assert fit([5, 5], [1, 3]) == Line(2, 0)
     assert Line(1, 2).at(10) == 21
 

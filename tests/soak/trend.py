@@ -6,7 +6,7 @@ does not shrink with a shorter span, so the shorter it was the steeper a minute 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from tests.soak.sampling import Sample
@@ -35,6 +35,8 @@ AT_REST = {
 }
 """Series → how much more there may be at the later rest. Sessions that sleep are bounded by their limit."""
 
+SIGMAS = 2
+
 
 @dataclass(frozen=True)
 class Line:
@@ -42,6 +44,8 @@ class Line:
 
     level: float
     slope: float
+    error: float = 0.0
+    """The standard error of the slope."""
 
     def at(self, x: float) -> float:
         return self.level + self.slope * x
@@ -51,8 +55,12 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Line:
     """The line of least squares; flat if all points lie at one x."""
     x_mean, y_mean = fmean(xs), fmean(ys)
     spread = sum((x - x_mean) ** 2 for x in xs)
-    slope = sum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
-    return Line(y_mean - slope * x_mean, slope)
+    if not spread:
+        return Line(y_mean, 0.0)
+    slope = sum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True)) / spread
+    line = Line(y_mean - slope * x_mean, slope)
+    misses = sum((y - line.at(x)) ** 2 for x, y in zip(xs, ys, strict=True))
+    return replace(line, error=math.sqrt(misses / max(1, len(xs) - 2) / spread))
 
 
 def line_of(samples: Sequence[Sample], series: str) -> Line:
@@ -70,17 +78,20 @@ class Trend:
     last: float
     slope: float
     """A minute."""
+    error: float
     allowed: float
     """A minute."""
 
     @property
     def grows(self) -> bool:
-        return self.slope > self.allowed
+        """More than allowed, beyond what the scatter of the samples explains."""
+        return self.slope - SIGMAS * self.error > self.allowed
 
     def __str__(self) -> str:
         return (
             f"{self.target:8} {self.series:13} {self.first:9.2f} → {self.last:9.2f}"
-            f"  {self.slope:+9.4f} a minute (allowed {self.allowed:.4f})" + ("  GROWS" if self.grows else "")
+            f"  {self.slope:+9.4f} ± {self.error:.4f} a minute (allowed {self.allowed:.4f})"
+            + ("  GROWS" if self.grows else "")
         )
 
 
@@ -91,7 +102,9 @@ def trends(samples: Sequence[Sample]) -> list[Trend]:
     for series, rise in UNDER_LOAD.items():
         line = line_of(samples, series)
         allowed = rise / (end - begin) if end > begin else math.inf
-        found.append(Trend(samples[0].target, series, line.at(begin), line.at(end), line.slope, allowed))
+        found.append(
+            Trend(samples[0].target, series, line.at(begin), line.at(end), line.slope, line.error, allowed)
+        )
     return found
 
 

@@ -29,7 +29,7 @@ class Crowd:
         self._quiet_until = float("-inf")
 
     def turn_away(self, sock: socket.socket, *, is_tls: bool) -> None:
-        """Say 503, as far as that goes without waiting, and close."""
+        """Say 503, as far as that goes without waiting, and close. (Over TLS it would not be understood.)"""
         with sock, contextlib.suppress(OSError):
             if not is_tls:
                 sock.setblocking(False)

@@ -221,7 +221,7 @@ class Listener:
         with self._spare.lent():
             sock, _ = listening.accept()
             self._crowd.turn_away(sock, is_tls=tls is not None)
-        self._crowd.note(f"all descriptors are in use, {self.connections} by connections (ulimit -n)")
+        self._crowd.note(f"no descriptor is left, {self.connections} are connections (ulimit -n)")
 
     def _pause_accepting(self, sock: socket.socket, tls: ssl.SSLContext | None, error: OSError) -> None:
         # Out of descriptors or memory. The socket stays readable: without a pause we would spin.
@@ -239,7 +239,7 @@ class Listener:
     def _receive(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         excess = self.connections - self._limits.max_connections
         if excess >= 0:
-            self._crowd.note(f"there are {self.connections}, which is the limit")
+            self._crowd.note(f"the limit of {self._limits.max_connections} is reached")
         if excess >= self._limits.max_overflow_connections:
             self._crowd.turn_away(sock, is_tls=tls is not None)
             return

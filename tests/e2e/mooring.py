@@ -23,6 +23,13 @@ __all__ = ["DEMO", "LINUX_ONLY", "Mooring", "running_mooring"]
 COMMAND = Path(sys.executable).parent / "mooring"
 DEMO = [sys.executable, "-m", "mooring.demo"]
 LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+LIMITED = """\
+import os, resource, sys
+most = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Becomes a program that may not have more descriptors than so many."""
 MARKER = "MOORING_INSTANCE"
 """Set by Mooring in the environment of every child."""
 
@@ -120,9 +127,11 @@ class Mooring:
 
 @asynccontextmanager
 async def running_mooring(
-    *options: str, server: Sequence[str | Path], name: str = "e2e"
+    *options: str, server: Sequence[str | Path], name: str = "e2e", descriptors: int | None = None
 ) -> AsyncIterator[Mooring]:
     """Start the product command in front of `server`; at the end stop it, and nothing may be left.
+
+    `descriptors`: how many it may have at most.
 
     Everything it starts carries a token in its environment, by which survivors are found.
     """
@@ -130,6 +139,8 @@ async def running_mooring(
     key, _, value = token.partition("=")
     argv: list[str | Path] = [COMMAND, "run", "--foreground", name, "--port", "0", "--log-format", "json"]
     argv += ["--env", token, *options, "--", *server]
+    if descriptors is not None:
+        argv = [sys.executable, "-c", LIMITED, str(descriptors), *argv]
     program = Program(argv, listen_to="stderr", environment={**os.environ, key: value})
     try:
         async with program:

@@ -18,7 +18,23 @@ QUICK = Limits(
 )
 
 
-@pytest.mark.parametrize("part", [b"G", b"GET / HTTP/1.1\r\nHost: a\r\n", post(b"12345")[:-1]])
+CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"G",
+        b"GET / HTTP/1.1\r\nHost: a\r\n",
+        post(b"12345")[:-1],
+        CHUNKED,
+        CHUNKED + b"5",
+        CHUNKED + b"5;a=",
+        CHUNKED + b"5\r\nhell",
+        CHUNKED + b"5\r\nhello\r\n0\r\n",
+        CHUNKED + b"0\r\nX: y\r\n",
+    ],
+)
 @on_both_loops
 async def test_a_peer_that_stops_sending_gets_408(part: bytes) -> None:
     async with serving(echo, limits=QUICK) as served:
@@ -43,6 +59,23 @@ async def test_slow_loris_is_ended_and_others_are_served() -> None:
             assert (await other.get()).status == 200
             await asyncio.sleep(0.02)
         assert {answer.result().status for answer in answers} == {408}
+
+
+@pytest.mark.parametrize("trickle", [b"0", b"1;a=", b"0\r\nX: "])
+@on_both_loops
+async def test_a_chunked_body_that_trickles_without_content_is_ended(trickle: bytes) -> None:
+    """Sizes of zeros, extensions and trailers without end: nothing that a limit of bodies would count."""
+    limits = Limits(max_header_bytes=1000, max_target_bytes=100, read_idle_timeout_s=60, linger_timeout_s=0.1)
+    async with serving(echo, limits=limits) as served:
+        peer, other = await served.peer(), await served.peer()
+        peer.send(CHUNKED + trickle)
+        answer = asyncio.ensure_future(peer.answer())
+        for _ in range(2000):
+            peer.send(b"0")
+            assert (await other.get()).status == 200
+            if answer.done():
+                break
+        assert (await answer).status == 400
 
 
 def _received(served: Served) -> bytes:
@@ -163,20 +196,58 @@ async def test_endless_data_behind_a_last_request_is_not_read() -> None:
         await served.listener.wait_drained()
 
 
+SOME = (
+    get("/1"),
+    post(b"hello", "/2"),
+    CHUNKED.replace(b"/", b"/3", 1) + b"5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
+    get("/4"),
+)
+"""Requests of every framing, on one connection."""
+
+
+def _complete(sent: int) -> int:
+    """How many of them are whole in so many bytes."""
+    return sum(sent >= sum(map(len, SOME[: number + 1])) for number in range(len(SOME)))
+
+
 @on_both_loops
-async def test_resets_at_any_moment() -> None:
-    held = Held()
-    async with serving(held, limits=QUICK) as served:
-        whole = post(b"x" * 50)
-        for cut in range(0, len(whole), 7):
+async def test_a_peer_that_ends_its_side_at_any_point_gets_what_it_asked_for_and_no_more() -> None:
+    data = b"".join(SOME)
+    async with serving(echo) as served, within(60):
+        for cut in range(len(data) + 1):
             peer = await served.peer()
-            peer.send(whole[:cut])
+            peer.send(data[:cut])
+            peer.writer.write_eof()
+            statuses = [(await peer.answer()).status for _ in range(_complete(cut))]
+            assert statuses == [200] * len(statuses)
+            assert await peer.at_end(), cut
+        await served.listener.wait_drained()
+
+
+@on_both_loops
+async def test_a_peer_that_resets_at_any_point_is_forgotten() -> None:
+    data = b"".join(SOME)
+    held = Held()
+    async with serving(held) as served, within(60):
+        seen = 0
+        for cut in range(len(data) + 1):
+            peer = await served.peer()
+            peer.send(data[:cut])
+            seen += _complete(cut)
             await until(lambda: served.listener.connections == 1)
+            await held.at_least(seen)
             peer.reset()
             await served.listener.wait_drained()
-        assert held.exchanges == []
+        assert len(held.exchanges) == len(held.gone) == seen
+        assert served.listener._house.budget.taken_bytes == 0
+
+
+@on_both_loops
+async def test_answers_to_a_peer_that_has_reset_go_nowhere() -> None:
+    held = Held()
+    async with serving(held, limits=QUICK) as served:
         peer = await served.peer()
-        peer.send(whole)
+        peer.send(post(b"x" * 50))
         [exchange] = await held.count(1)
         exchange.start(200, [])
         peer.reset()

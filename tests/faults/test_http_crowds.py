@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mooring.host.room import connections_within
+from mooring.host.capacity import connections_within
 from mooring.http.connection import SLICE_BYTES
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange, Response

@@ -257,7 +257,7 @@ async def test_a_cancelled_call_that_is_never_answered_is_ended() -> None:
 
 
 async def test_sessions_are_counted_and_the_longest_asleep_gives_way() -> None:
-    async with hosting(SCRIPTED, max_sessions=2, idle_timeout_s=0.3, spare=0) as host:  # noqa: SIM117
+    async with hosting(SCRIPTED, max_sessions=2, idle_timeout_s=2.5, spare=0) as host:  # noqa: SIM117
         async with client_of(host.port) as first, client_of(host.port) as second:
             await second.pid()
             body = first.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})

@@ -161,6 +161,11 @@ class Link:
         """Messages flow."""
         return self.state is LIVE
 
+    @property
+    def has_waiting(self) -> bool:
+        """Messages wait for an instance."""
+        return bool(self._waiting.items)
+
     # Sending
 
     def send(
@@ -363,8 +368,6 @@ class Link:
 
     def tick(self, now: float) -> None:
         """Nobody's notification waits for ever."""
-        if not self._waiting.items:
-            return
         for item in self._waiting.take_overdue(now - self._policy.recovery_wait_s):
             self._owner.on_dismissed(item, "server_unavailable", "the server was not ready in time")
 

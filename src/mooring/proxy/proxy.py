@@ -20,6 +20,8 @@ log = logging.getLogger("mooring.session")
 
 TICK_S = 0.25
 """Resolution of every time-out of a session: one timer for all of them, none for a call."""
+TICKS_AT_REST = 4
+"""A session without calls and streams can only become idle: that is noticed within a second."""
 
 
 class Proxy:
@@ -40,6 +42,7 @@ class Proxy:
         self.sessions: dict[str, Session] = {}
         self._backend = backend
         self._timer: asyncio.TimerHandle | None = None
+        self._ticks = 0
         self._refusing: Unavailable | None = None
         self._draining = False
         self._quiet = asyncio.Event()
@@ -100,7 +103,11 @@ class Proxy:
     def _tick(self) -> None:
         self._timer = None
         now = self.clock()
+        self._ticks += 1
         for session in list(self.sessions.values()):
+            # A thousand that rest would take a hundredth of a core, if all were looked at each time.
+            if not session.is_active and self._ticks % TICKS_AT_REST:
+                continue
             try:
                 session.tick(now)
             except Exception:  # one session's trouble must not stop the clock of the others

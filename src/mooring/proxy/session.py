@@ -139,6 +139,11 @@ class Session:
         """A call is running or a stream is being read."""
         return bool(self.calls) or self.streams.in_use
 
+    @property
+    def is_active(self) -> bool:
+        """Something is going on here that has a time-out."""
+        return bool(self.calls) or len(self.streams) > 0 or self._link.has_waiting
+
     # From the client
 
     def request(self, request: Envelope, line: bytes, reply: ReplyPort) -> None:
@@ -491,13 +496,10 @@ class Session:
 
     def tick(self, now: float) -> None:
         """Whatever is due by now: time-outs, keep-alives, idleness."""
-        # Most sessions have nothing going on most of the time, and there may be thousands.
-        if self.calls:
-            for call in list(self.calls.values()):
-                self._tick_call(call, now)
+        for call in list(self.calls.values()):
+            self._tick_call(call, now)
         self._link.tick(now)
-        if self.streams:
-            self.streams.tick(now)
+        self.streams.tick(now)
         idle_s = self._policy.idle_timeout_s
         if self.in_use:
             self.last_used = now

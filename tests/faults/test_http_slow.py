@@ -287,6 +287,26 @@ async def test_answers_that_wait_for_their_turn_count_too() -> None:
 
 
 @on_both_loops
+async def test_requests_without_end_that_wait_for_their_turn_are_refused_when_there_is_no_room() -> None:
+    held = Held()
+
+    def app(exchange: Exchange) -> None:
+        (held if exchange.request.path == "/0" else echo)(exchange)
+
+    limits = Limits(max_pipelined=1, max_unfinished_bytes=100_000)
+    async with serving(app, limits=limits) as served, within():
+        peer = await served.peer()
+        peer.send(b"".join(get(f"/{n}") for n in range(2000)))
+        [first] = await held.count(1)
+        await until(lambda: served.connection._input_over)
+        assert served.listener._house.budget.taken_bytes == 0, "not one of them is kept"
+        first.respond(Response(200))
+        assert [(await peer.answer()).status for _ in range(2)] == [200, 503]
+        assert await peer.at_end()
+        await served.listener.wait_drained()
+
+
+@on_both_loops
 async def test_bodies_of_requests_that_wait_for_their_turn_count_as_arriving() -> None:
     held = Held()
     limits = Limits(max_pipelined=1, max_body_bytes=100_000, max_unfinished_bytes=150_000)

@@ -19,8 +19,8 @@ from typing import cast
 from mooring.http.exchange import UNANSWERED
 from mooring.http.house import House, has_unread, overloaded, peer_name
 from mooring.http.pipeline import Pipeline
-from mooring.http.problems import Refusal
-from mooring.http.reader import IDLE, RequestReader
+from mooring.http.problems import Refusal, too_busy
+from mooring.http.reader import FREE_BODY_BYTES, IDLE, RequestReader
 from mooring.http.waits import Overdue, Waits
 from mooring.wire.http import Head, Request
 
@@ -33,6 +33,9 @@ SLICE_BYTES = 16 * 1024
 
 A body that is under way may be parsed in one go: it is no further request.
 """
+
+REQUEST_BYTES = 1024
+"""What a request that waits its turn takes beside its body."""
 
 NOTHING = memoryview(b"")
 
@@ -54,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._only_one = overflow
         self._waiting: deque[tuple[Request, bool] | Refusal] = deque()
         self._unfed = NOTHING
+        self._waiting_bytes = 0
         self._depth = house.limits.max_pipelined
         self._input_over = False
         self._owes_continue = False
@@ -109,7 +113,7 @@ class Connection(asyncio.Protocol):
             except Refusal as refusal:
                 self._refuse(refusal)
             if self._waiting:
-                self._transport.pause_reading()
+                self._pause()
 
     def eof_received(self) -> bool:
         """The peer sends no more. True keeps our side open, for the answers it still waits for."""
@@ -129,10 +133,10 @@ class Connection(asyncio.Protocol):
         """The transport is closed."""
         self._pipeline.lose()
         self._pipeline.pending.clear()
-        while self._waiting:
-            self._next_waiting()
-        self._house.note_fast(self)
+        self._waiting.clear()
         self._unfed = NOTHING
+        self._count_waiting(0)
+        self._house.note_fast(self)
         self._reader.give_up()
         self._house.connections.discard(self)
         self._house.on_change()
@@ -163,7 +167,23 @@ class Connection(asyncio.Protocol):
             self._unfed = NOTHING
             self._linger = True
         if self._waiting:
-            self._transport.pause_reading()
+            self._pause()
+
+    def _pause(self) -> None:
+        """Requests wait their turn: read no more. If there is no room for so much, none of them is taken."""
+        self._transport.pause_reading()
+        requests = [item[0] for item in self._waiting if not isinstance(item, Refusal)]
+        bodies_bytes = sum(len(request.body) for request in requests)
+        self._count_waiting(len(self._unfed) + bodies_bytes + REQUEST_BYTES * len(requests))
+        if self._house.budget.is_exceeded and self._waiting_bytes > FREE_BODY_BYTES:
+            self._waiting.clear()
+            self._unfed = NOTHING
+            self._count_waiting(0)
+            self._refuse(too_busy())
+
+    def _count_waiting(self, size_bytes: int) -> None:
+        self._house.budget.taken_bytes += size_bytes - self._waiting_bytes
+        self._waiting_bytes = size_bytes
 
     def _on_request(self, request: Request, keep_alive: bool, is_http_1_0: bool) -> None:
         pipeline = self._pipeline
@@ -175,16 +195,9 @@ class Connection(asyncio.Protocol):
         if not keep_alive or self._only_one:
             self._input_over = True
         if self._waiting or pipeline.is_paused or len(pipeline.pending) >= self._depth:
-            self._house.budget.taken_bytes += len(request.body)
             self._waiting.append((request, is_http_1_0))
         else:
             self._dispatch(request, is_http_1_0)
-
-    def _next_waiting(self) -> tuple[Request, bool] | Refusal:
-        next_one = self._waiting.popleft()
-        if not isinstance(next_one, Refusal):
-            self._house.budget.taken_bytes -= len(next_one[0].body)
-        return next_one
 
     def _dispatch(self, request: Request, is_http_1_0: bool) -> None:
         exchange = self._pipeline.add(request, is_http_1_0)
@@ -231,13 +244,14 @@ class Connection(asyncio.Protocol):
         while self._waiting and len(pipeline.pending) < self._depth and not pipeline.is_paused:
             if pipeline.gone:
                 return
-            next_one = self._next_waiting()
+            next_one = self._waiting.popleft()
             if isinstance(next_one, Refusal):
                 self._answer_refusal(next_one)
             else:
                 self._dispatch(*next_one)
         if self._waiting or pipeline.gone or self._closing:
             return
+        self._count_waiting(0)
         self._feed_slices()
         if not self._waiting:
             self._transport.resume_reading()

@@ -4,7 +4,7 @@ import msgspec
 
 from mooring.wire.http import Headers, Response
 
-__all__ = ["Refusal", "problem"]
+__all__ = ["Refusal", "problem", "too_busy"]
 
 
 class Refusal(Exception):
@@ -20,6 +20,11 @@ class Refusal(Exception):
     def response(self) -> Response:
         """What the peer is told."""
         return self._answer or problem(self.status, self.code, self.message)
+
+
+def too_busy() -> Refusal:
+    """All connections together have sent more than there is room for."""
+    return Refusal(503, "too_busy", "too much is being sent here at the same time; try again")
 
 
 def problem(

@@ -17,7 +17,7 @@ import httptools
 
 from mooring.http.heads import KnownHeads
 from mooring.http.limits import Limits
-from mooring.http.problems import Refusal
+from mooring.http.problems import Refusal, too_busy
 from mooring.http.rules import (
     CHUNKED,
     METHODS,
@@ -31,7 +31,7 @@ from mooring.wire.budget import Budget
 from mooring.wire.http import Head, Request, Response
 from mooring.wire.pieces import Pieces, keep_piece
 
-__all__ = ["BODY", "HEAD", "IDLE", "Admission", "RequestReader"]
+__all__ = ["BODY", "FREE_BODY_BYTES", "HEAD", "IDLE", "Admission", "RequestReader"]
 
 IDLE, HEAD, BODY, REPLAY = range(4)
 
@@ -269,7 +269,7 @@ class RequestReader:
         if self._body_bytes > self._limits.max_body_bytes:
             raise _body_too_large(self._limits)
         if budget.taken_bytes > budget.limit_bytes and self._body_bytes > FREE_BODY_BYTES:
-            raise Refusal(503, "too_busy", "too much is being sent here at the same time; try again")
+            raise too_busy()
         if self._body:
             keep_piece(self._body, piece)
         else:

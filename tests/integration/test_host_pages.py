@@ -100,12 +100,12 @@ async def test_metrics_tell_what_is_kept_and_what_runs() -> None:
     note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
     async with hosting(SCRIPTED) as host, client_of(host.port) as client:
         before = await samples(host)
-        assert before["retained_bytes"] == 0 and before["tasks"] >= 1
+        assert before["held_bytes{of=events}"] == 0 and before["tasks"] >= 1
         stream = await client.stream("POST", client.request("x/emit", emission(note)))
         kept = [len(json.dumps(message).encode()) for message in await stream.rest()]
         held = [asyncio.create_task(asyncio.Event().wait()) for _ in range(20)]
         after = await samples(host)
-        assert after["retained_bytes"] == sum(kept)
+        assert after["held_bytes{of=events}"] == sum(kept)
         assert after["tasks"] >= before["tasks"] + 10, "fewer of others may run by now, not ten fewer"
         for task in held:
             task.cancel()

@@ -21,7 +21,7 @@ TITLES = {
     "tasks": "tasks of the event loop",
     "sessions": "sessions",
     "connections": "connections",
-    "retained_mib": "messages kept for clients that come back (MiB)",
+    "held_mib": "messages kept for clients that come back (MiB)",
 }
 Marks = Sequence[tuple[float, str]]
 

@@ -34,7 +34,7 @@ class Sample:
     tasks: int
     sessions: int
     connections: int
-    retained_mib: float
+    held_mib: float
     """Messages that it keeps on purpose, within the bounds of its sessions."""
 
 
@@ -103,7 +103,7 @@ class Sampler:
             tasks=int(gauges["tasks"]),
             sessions=int(gauges["sessions"]),
             connections=int(gauges["connections"]) - 1,  # ours
-            retained_mib=round(gauges["retained_bytes"] / MIB, 3),
+            held_mib=round(gauges["held_bytes"] / MIB, 3),
         )
 
 

@@ -23,7 +23,7 @@ UNDER_LOAD = {
     "sessions": 5.0,
     "connections": 8.0,
 }
-"""Series → what its line may rise over the span. `retained_mib` is not judged: it explains the RSS."""
+"""Series → what its line may rise over the span. `held_mib` is not judged: it explains the RSS."""
 AT_REST = {
     "rss_mib": 3.0,
     "guardian_mib": 0.5,

@@ -37,8 +37,6 @@ def render(workload: Workload, listener: Listener) -> bytes:
     page.gauge("calls_in_flight", "Calls not answered yet.", [({}, workload.proxy.calls_in_flight)])
     page.gauge("connections", "Open connections.", [({}, listener.connections)])
     page.gauge("held_bytes", "Messages held in memory, of all sessions together.", _by("of", held))
-    retained = sum(session.streams.retained_bytes for session in workload.proxy.sessions.values())
-    page.gauge("retained_bytes", "Messages kept for clients that come back.", [({}, retained)])
     page.gauge("tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
     page.counter(
         "connections_refused_total", "Connections for which there was no room.", [({}, listener.refused)]

@@ -343,15 +343,16 @@ streams = st.binary(min_size=160, max_size=160).map(lambda tape: stream(Tape(tap
 
 
 def check_every_split(data: bytes) -> None:
-    whole = made_comparable([data])
+    whole = outcome([data])
     for at in range(1, len(data)):
-        assert made_comparable([data[:at], data[at:]]) == whole, at
-    assert made_comparable([data[at : at + 1] for at in range(len(data))]) == whole
+        assert outcome([data[:at], data[at:]]) == whole, at
+    assert outcome([data[at : at + 1] for at in range(len(data))]) == whole
 
 
-def made_comparable(pieces: list[bytes]) -> Reading:
-    seen = read(pieces)
-    return seen._replace(requests=list(map(comparable, seen.requests)))
+def outcome(pieces: list[bytes]) -> tuple[list[Read], str]:
+    """Which of several faults is seen first may depend on the split; that there is one may not."""
+    requests, verdict, _ = read(pieces)
+    return list(map(comparable, requests)), verdict if verdict in (OPEN, CLOSED) else "refused"
 
 
 @settings(max_examples=5000, deadline=None)
@@ -374,14 +375,14 @@ def test_h11_agrees_on_noise(data: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200_000, deadline=None)
+@settings(max_examples=100_000, deadline=None)
 @given(streams)
 def test_h11_agrees_on_very_many(data: bytes) -> None:
     compare(data)
 
 
 @pytest.mark.slow
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=5_000, deadline=None)
 @given(streams)
 def test_every_split_of_very_many_gives_the_same(data: bytes) -> None:
     check_every_split(data)

@@ -31,7 +31,7 @@ from mooring.wire.budget import Budget
 from mooring.wire.http import Head, Request, Response
 from mooring.wire.pieces import Pieces, keep_piece
 
-__all__ = ["BODY", "FREE_BODY_BYTES", "HEAD", "IDLE", "Admission", "RequestReader"]
+__all__ = ["BODY", "FREE_BODY_BYTES", "HEAD", "HEAD_OVERHEAD_BYTES", "IDLE", "Admission", "RequestReader"]
 
 IDLE, HEAD, BODY, REPLAY = range(4)
 

@@ -1,8 +1,9 @@
-"""The same bytes to our reader and to h11: same verdict, same values, save what the table below lists.
+"""The same bytes to our reader and to h11: same verdict, same values, save what the tables below list.
 
 h11 is an independent reading of the same standard, in regular expressions instead of a state machine.
-Where both take a request, everything they say of it is equal. Where only one takes it, a row of
-`DIFFERENCES` says why, and its example shows that the difference is there: a row cannot outlive it.
+Where both take a request, everything they say of it is equal (but see `comparable` and `_keeps`). Where
+only one takes it, a row of `REFUSED_BY_US` or `REFUSED_BY_H11` says why, and its example shows that the
+difference is there: a row cannot outlive it.
 """
 
 import re

@@ -1,7 +1,8 @@
 """A child from hell × a client from hell: seeded runs, and an oracle that must find nothing wrong.
 
 - `child.py` is the server: a process that draws its misdeeds from the seed, and writes down what it did.
-- `client.py` is the other side: sessions that draw theirs, over real sockets.
+- `client.py` is the other side: sessions that draw theirs, over real sockets (`talker.py`, `wires.py`;
+  `sse_client.py` for the old transport). What they hear is checked on the spot (`hearing.py`).
 - `facts.py` is what both sides tell; `oracle.py` judges it.
 - `run.py` brings them together around the real listener, workload and sessions.
 

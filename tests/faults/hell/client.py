@@ -10,15 +10,13 @@ import os
 import random
 import signal
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from typing import Any
 
-from mooring.wire.sse import EventDecoder
 from tests.faults.hell.facts import HANG_S, Call, Facts, Id, Json
 from tests.faults.hell.garbage import GARBAGE, NO_HTTP
-from tests.faults.hell.hearing import Hearing, Reading
-from tests.faults.hell.wires import GONE, PLAIN, Address, Manner, Wires
-from tests.http_client import Answer, Peer
+from tests.faults.hell.hearing import Reading
+from tests.faults.hell.talker import Talker
+from tests.faults.hell.wires import GONE, PLAIN, Address, Manner
 from tests.support import within
 
 __all__ = ["Client"]
@@ -32,8 +30,6 @@ METHODS = (
     ("logging/setLevel", ""),
     ("resources/subscribe", ""),
 )
-SLOW_EVENTS = 30
-"""So many are read slowly; whoever goes on like that does not come to an end where others are busy."""
 READS = ("resources/read", "tools/list")
 WEIGHTS = {
     "call": 10.0,
@@ -58,7 +54,7 @@ WEIGHTS = {
 }
 
 
-class Client:
+class Client(Talker):
     """A session of Streamable HTTP."""
 
     CANNOT: tuple[str, ...] = ()
@@ -73,13 +69,7 @@ class Client:
         all_clients: "list[Client]",
         victims: Callable[[], list[int]],
     ) -> None:
-        self.address = address
-        self.session = ""
-        """Its id, once it is open."""
-        self.marker = f"s{facts.seed}-{number}"
-        self.hearing = Hearing(facts, self.marker, self._consider)
-        self.wires = Wires(address)
-        self._facts = facts
+        super().__init__(facts, address, f"s{facts.seed}-{number}")
         self._all_clients = all_clients
         self._victims = victims
         self._dice = random.Random(f"{facts.seed}/{number}")
@@ -92,13 +82,6 @@ class Client:
         self._calls: list[Call] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: set[asyncio.Task[None]] = set()
-        self._has_left = False
-
-    def tell(self, text: str) -> None:
-        self._facts.tell(self.marker, text)
-
-    def problem(self, text: str) -> None:
-        self._facts.problem(f"{self.marker}: {text}")
 
     # Its life
 
@@ -145,7 +128,8 @@ class Client:
             case "batch":
                 self.spawn(self.ask([self.new_call() for _ in range(3)], self._new_manner()))
             case "pipeline":
-                self.spawn(self.pipeline([self.new_call() for _ in range(dice.randint(2, 4))]))
+                calls = [self.new_call() for _ in range(dice.randint(2, 4))]
+                self.spawn(self.pipeline(calls, [self.body_of(call) for call in calls]))
             case "twins":
                 call = self.new_call()
                 self.spawn(self.ask([call], PLAIN))
@@ -194,7 +178,9 @@ class Client:
         """Nothing of this client is left afterwards."""
         await self.settle()
         self.hang_up()
-        await asyncio.gather(*self._listening, return_exceptions=True)
+        for end in await asyncio.gather(*self._listening, return_exceptions=True):
+            if isinstance(end, Exception):  # and not CancelledError, as we asked for
+                raise end
         await self.settle()
         await self.wires.close_all()
 
@@ -281,47 +267,6 @@ class Client:
         for call in calls:
             await self.post(Reading([call]), self.body_of(call), manner)
 
-    async def post(self, reading: Reading, body: bytes, manner: Manner) -> None:
-        """Send calls, and read what comes back."""
-        self.tell(f"POST {reading} {body[:100]!r} ({manner.sends}, leaves {manner.leaves or 'not'})")
-        calls = reading.calls.values()
-        is_greeting = any(call.method == "initialize" for call in calls)
-        head = self.head("POST", body, session="" if is_greeting else self.session)
-        data = head.replace(PLAIN.accepts.encode(), manner.accepts.encode()) + body
-        peer = await self.wires.take(manner)
-        if manner.sends == "half":
-            with suppress(*GONE):
-                await self.wires.send(peer, data[: -1 - len(body) * manner.leaves_after // 5])
-            await self._give_up(peer, reading, manner)
-            return
-        self.expect(reading)
-        try:
-            await self.wires.send(peer, data, manner)
-            if manner.leaves == "half":
-                for call in calls:
-                    call.left = True  # gets an answer that comes alone, but no stream
-                peer.writer.write_eof()
-        except GONE:
-            await self._cut(peer, reading)
-            return
-        if manner.leaves in ("at once", "later"):
-            await asyncio.sleep(0.02 if manner.leaves == "later" else 0)
-            await self._give_up(peer, reading, manner)
-        else:
-            await self.read(peer, reading, manner)
-
-    async def pipeline(self, calls: Sequence[Call]) -> None:
-        """Several requests at once on one connection."""
-        self.tell(f"POST {' | '.join(call.token for call in calls)}")
-        bodies = [self.body_of(call) for call in calls]
-        peer = await self.wires.take(Manner(reuses=False))
-        self.expect(Reading(calls))
-        with suppress(*GONE):
-            await self.wires.send(peer, b"".join(self.head("POST", body) + body for body in bodies))
-        for call in calls:
-            await self.read(peer, Reading([call]), Manner(reuses=False))
-        await self.wires.close(peer)
-
     async def cancel(self, back: int) -> None:
         """A call of late, if there are so many; else one that nobody made."""
         ids: list[Id] = ["nobody", -1, *(call.id for call in self._calls[-5:])]
@@ -339,10 +284,10 @@ class Client:
         message = {"jsonrpc": "2.0", "id": id, "result": result}
         await self.simple("POST", json.dumps(message).encode(), 202, 404, session=session)
 
-    def _consider(self, id: Id, question: str, reading: Reading) -> None:
-        """Answer what the server asks: at once, late, twice or never."""
+    def on_question(self, id: Id, question: str, reading: Reading) -> None:
+        """Answer: at once, late, twice or never."""
         session = reading.headers.get("mcp-session-id", self.session)
-        dice = random.Random(f"{self._facts.seed}/{question.partition('.')[2]}")
+        dice = random.Random(f"{self.marker}/{question.rpartition('.')[2]}")
         for _ in range(dice.choice((0, 1, 1, 2))):
             after_s = dice.choice((0, 0.01, 0.2))
             self.spawn(self._respond_later(after_s, id, {"to": question}, session))
@@ -437,131 +382,3 @@ class Client:
         reading = Reading(before.calls.values() if before else (), at=at)
         self.hearing.resumes(reading)
         self.listen(manner, reading)
-
-    # Reading
-
-    def expect(self, reading: Reading) -> None:
-        """These calls are about to be sent."""
-        for call in reading.calls.values():
-            call.whole, call.session_id = True, self.session
-
-    async def read(self, peer: Peer, reading: Reading, manner: Manner) -> None:
-        """The answer to some calls: to its end, or to where we leave it."""
-        try:
-            async with within(HANG_S):
-                is_whole = await self._read(peer, reading, manner)
-        except TimeoutError:
-            self.problem(f"no answer in {HANG_S:g} s to {reading}")
-            await self._give_up(peer, reading, manner)
-            return
-        except GONE:
-            await self._cut(peer, reading)
-            return
-        if not is_whole:
-            await self._give_up(peer, reading, manner)
-            if manner.comes_back and reading.at:
-                await self.resume(reading)
-            return
-        self.hearing.over(reading)
-        for call in reading.calls.values():
-            call.status = reading.status if reading.status != 200 else 0
-        if manner.reuses and manner.leaves != "half":
-            self.wires.give_back(peer)
-
-    async def resume(self, reading: Reading) -> None:
-        """Go on where a stream was left."""
-        self.tell(f"GET after {reading.at}, for {reading}")
-        resumed = Reading(reading.calls.values(), at=reading.at)
-        self.hearing.resumes(resumed)
-        peer = await self.wires.take()
-        with suppress(*GONE):
-            await self.wires.send(peer, self.head("GET", after=reading.at))
-        await self.read(peer, resumed, PLAIN)
-        for call in reading.calls.values():
-            call.status = 0  # of the resumption, not of the call
-
-    async def _read(self, peer: Peer, reading: Reading, manner: Manner) -> bool:
-        """One HTTP answer. False: it was left in the middle."""
-        if manner.reads_slowly:
-            await asyncio.sleep(0.01)
-        head = await peer.head()
-        reading.status, reading.headers = head.status, head.headers
-        self.tell(f"  {head.status} {head.headers.get('content-type', '')} for {reading}")
-        if head.headers.get("content-type") == "text/event-stream":
-            return await self._read_stream(peer, reading, manner)
-        answer = await peer.rest(head)
-        if head.status == 200:
-            self.hearing.body(answer.body, reading)
-        return True
-
-    async def _read_stream(self, peer: Peer, reading: Reading, manner: Manner) -> bool:
-        decoder = EventDecoder()
-        async for chunk in peer.chunks():
-            for event in decoder.feed(chunk):
-                self.hearing.event(event, reading)
-                if manner.leaves == "in the stream" and reading.events > manner.leaves_after:
-                    return False
-            if manner.reads_slowly and reading.events < SLOW_EVENTS:
-                await asyncio.sleep(0.005)
-        self.tell(f"  the stream of {reading} has ended after {reading.at}")
-        return True
-
-    async def _give_up(self, peer: Peer, reading: Reading, manner: Manner) -> None:
-        self.tell(f"  leaves {reading}")
-        reading.is_over = True
-        for call in reading.calls.values():
-            call.left = True
-        await self.wires.leave(peer, manner)
-
-    async def _cut(self, peer: Peer, reading: Reading) -> None:
-        self.tell(f"  was cut off: {reading}")
-        for call in reading.calls.values():
-            call.cut = not call.answers
-        await self.wires.close(peer)
-
-    # Requests
-
-    def path_for(self, method: str, session: str) -> str:
-        """Where a request of that session goes, or of none."""
-        return f"{self.address.base}/mcp"
-
-    def head(self, method: str, body: bytes = b"", *, after: str = "", session: str | None = None) -> bytes:
-        name = self.session if session is None else session
-        lines = [
-            f"{method} {self.path_for(method, name)} HTTP/1.1",
-            "Host: localhost",
-            f"Accept: {PLAIN.accepts}",
-            f"Authorization: Bearer {self.address.token}",
-        ]
-        if method == "POST":
-            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
-        if after:
-            lines.append(f"Last-Event-ID: {after}")
-        if name:
-            lines.append(f"Mcp-Session-Id: {name}")
-        return ("\r\n".join(lines) + "\r\n\r\n").encode()
-
-    async def simple(
-        self, method: str, body: bytes, *expected: int, session: str | None = None
-    ) -> Answer | None:
-        """A request that carries no call, or none that may be executed. None: there was no answer."""
-        peer = await self.wires.take()
-        try:
-            async with within(HANG_S):
-                await self.wires.send(peer, self.head(method, body, session=session) + body)
-                answer = await peer.answer()
-        except TimeoutError:
-            self.problem(f"no answer in {HANG_S:g} s to {method} {body[:100]!r}")
-        except GONE:
-            if not self._has_left:
-                self.problem(f"the connection ended without an answer to {method} {body[:100]!r}")
-        else:
-            if answer.status not in expected:
-                self.problem(
-                    f"{method} {body[:100]!r} was answered with {answer.status} {answer.body[:200]!r}"
-                )
-            if answer.headers.get("connection") != "close":
-                self.wires.give_back(peer)
-                return answer
-        await self.wires.close(peer)
-        return None

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -121,6 +122,10 @@ class House:
         """What nobody caught."""
         self.problems[f"{context.get('message')}: {context.get('exception')!r} {context}"] += 1
 
+    def on_unraisable(self, unraisable: "sys.UnraisableHookArgs") -> None:
+        """What went wrong where nobody could be told: in a finaliser, say, of what was never closed."""
+        self.problems[f"{unraisable.err_msg or 'ignored'}: {unraisable.exc_value!r}"] += 1
+
 
 class _Log(logging.Handler):
     def __init__(self, house: House) -> None:
@@ -130,7 +135,7 @@ class _Log(logging.Handler):
 
 @asynccontextmanager
 async def _house() -> AsyncIterator[House]:
-    with tempfile.TemporaryDirectory(prefix="hell-") as folder:
+    with tempfile.TemporaryDirectory(prefix="hell-") as folder, warnings.catch_warnings():
         house = House(Path(folder))
         guard = Guard(tokens=TOKENS)
         limits = Limits(max_body_bytes=4 * 1024 * 1024)
@@ -139,6 +144,8 @@ async def _house() -> AsyncIterator[House]:
         loggers = [logging.getLogger(name) for name in ("mooring", "asyncio")]
         before = [(logger.level, logger.propagate) for logger in loggers]
         loop.set_exception_handler(house.on_exception)
+        hook, sys.unraisablehook = sys.unraisablehook, house.on_unraisable
+        warnings.simplefilter("error", ResourceWarning)
         for logger in loggers:
             logger.setLevel(logging.INFO)
             logger.propagate = False
@@ -152,6 +159,8 @@ async def _house() -> AsyncIterator[House]:
             yield house
         finally:
             await listener.aclose()
+            gc.collect()
+            sys.unraisablehook = hook
             for logger, (level, propagates) in zip(loggers, before, strict=True):
                 logger.removeHandler(handler)
                 logger.setLevel(level)

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 SLOW_RUNS = 10_000
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("loop", "seeds"), [("asyncio", range(75)), ("uvloop", range(75, 150))])
 def test_runs_from_hell(loop: str, seeds: range) -> None:
     outcomes: Counter[str] = Counter()

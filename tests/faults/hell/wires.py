@@ -4,7 +4,9 @@ import asyncio
 import socket
 from typing import NamedTuple
 
+from tests.faults.hell.facts import HANG_S
 from tests.http_client import Peer
+from tests.support import within
 
 __all__ = ["GONE", "PLAIN", "Address", "Manner", "Wires"]
 
@@ -79,13 +81,14 @@ class Wires:
     async def send(self, peer: Peer, data: bytes, manner: Manner = PLAIN) -> None:
         """All of it, in one piece or in many. Raises ConnectionError, also if we have cut it ourselves."""
         step = len(data) if manner.sends == "whole" else max(1, len(data) // 5)
-        for at in range(0, len(data), step):
-            if peer.writer.is_closing():
-                raise ConnectionAbortedError
-            peer.send(data[at : at + step])
-            await peer.writer.drain()
-            if step < len(data):
-                await asyncio.sleep(0.001)
+        async with within(HANG_S):
+            for at in range(0, len(data), step):
+                if peer.writer.is_closing():
+                    raise ConnectionAbortedError
+                peer.send(data[at : at + step])
+                await peer.writer.drain()
+                if step < len(data):
+                    await asyncio.sleep(0.001)
 
     async def leave(self, peer: Peer, manner: Manner) -> None:
         """In the middle of something."""

@@ -39,6 +39,8 @@ SIGKILL, SIGTERM, SIGHUP, SIGSTOP = 9, 15, 1, 19
 LIFETIME_S = 120
 """Should whoever started it be gone, and the guardian too."""
 UNREAD_BYTES = 65536
+USUAL_FLOOD_BYTES = 200_000
+"""More is not left to chance."""
 
 FATES = ("unread", "reading", "unanswered", "answering", "answering", "answered")
 ENDS = ("exit 0", "exit 3", "SIGKILL", "SIGTERM", "SIGHUP", "no stdout", "no stdin", "deaf", "suspended")
@@ -72,7 +74,7 @@ class Child:
     def __init__(self, seed: int, n: int, ledger: int, flood_bytes: int, is_honest: bool) -> None:
         self.n = n
         self.ledger = ledger
-        self.flood_bytes = flood_bytes
+        self.flood_bytes = flood_bytes if n == 1 else USUAL_FLOOD_BYTES
         self.is_honest = is_honest
         self.has_family = False
         self.draw = draw = Draw(seed * 1009 + n)
@@ -272,6 +274,8 @@ class Child:
         is_fatal = self.executed == self.fate_at
         if is_fatal and self.fate == "unanswered":
             self.meet_end()
+        if self.flood_bytes > USUAL_FLOOD_BYTES:
+            self.flood_stderr()
         if self.draw.chance(self.naughtiness):
             self.misbehave()
         self.answer(self.answer_to(message["id"], message["method"], token, value), is_fatal)
@@ -454,8 +458,10 @@ class Child:
         self.write(2, said)
 
     def flood_stderr(self) -> None:
+        """All of it once; after that a little."""
+        size, self.flood_bytes = self.flood_bytes, 10_000
         line = b"e" * 99 + b"\n"
-        for _ in range(1 + self.flood_bytes // 100_000):
+        for _ in range(1 + size // 100_000):
             self.write(2, line * 1000)
 
     def nap(self) -> None:

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from mooring.supervise.restart import RestartPolicy
 from mooring.workloads.workload import MOST_SPARES_LOST
 from tests.hosting import SCRIPTED, Host, hosting
 from tests.mcp_client import Json, McpClient, client_of
@@ -92,6 +93,18 @@ async def test_the_spare_goes_with_the_last_session() -> None:
             await second.raw("DELETE")
         await seen(host, lambda page: not page["instances"])
         assert not alive(spare)
+
+
+async def test_the_spare_goes_with_a_session_that_had_no_server() -> None:
+    """The server has failed, so nobody else will look after what was kept for the session."""
+    never_again = RestartPolicy(immediate=0, attempts=0)
+    async with hosting(SCRIPTED, idle_timeout_s=None, restarts=never_again) as host:
+        async with client_of(host.port) as client:
+            await spare_of(host)
+            os.kill(await client.pid(), signal.SIGKILL)
+            await seen(host, lambda page: page["state"] == "failed")
+            await client.raw("DELETE")
+        await seen(host, lambda page: not page["instances"])
 
 
 async def test_the_spare_goes_when_the_last_session_falls_asleep() -> None:

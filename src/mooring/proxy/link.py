@@ -351,9 +351,11 @@ class Link:
         if self.state is CLOSED:
             return
         self.state = CLOSED
-        self._drop(reason)
         if self._task is not None:
             self._task.cancel()
+        if self._channel is None:
+            self._backend.settle()
+        self._drop(reason)
         self.dismiss("session_ended", reason)
 
     def _drop(self, reason: str, *, failed: bool = False) -> None:

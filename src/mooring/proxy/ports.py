@@ -108,3 +108,7 @@ class Backend(Protocol):
         Its receiver hears nothing more. `failed`: it did not do its part, which counts like an exit.
         """
         ...
+
+    def settle(self) -> None:
+        """A session has ended that had no instance: nothing need be kept ready for it any more."""
+        ...

@@ -223,11 +223,11 @@ class Workload:
                 lent.instance.n, lent.since, reason, others_working=bool(self._working)
             )
         self._dismiss(lent.instance, reason)
-        self._check_use()
+        self.settle()
         # It may have been the only one that tried whether the server works.
         asyncio.get_running_loop().call_soon(self._someone_must_try)
 
-    def _check_use(self) -> None:
+    def settle(self) -> None:
         """A spare is kept only while somebody needs instances."""
         if self._lent or any(s.state is LinkState.CONNECTING for s in self.proxy.sessions.values()):
             return
@@ -354,7 +354,7 @@ class Workload:
         if (idle_s := self.definition.sessions.idle_timeout_s) is not None:
             if self._later is not None:
                 self._later.cancel()
-            self._later = asyncio.get_running_loop().call_later(idle_s, self._check_use)
+            self._later = asyncio.get_running_loop().call_later(idle_s, self.settle)
 
     # Being ready
 

@@ -32,6 +32,7 @@ class FakeExchange:
         self.status: int | None = None
         self.headers: Headers = []
         self.sent = b""
+        self.writes = 0
         self.ended = False
 
     def respond(self, response: Response) -> None:
@@ -45,6 +46,7 @@ class FakeExchange:
     def write(self, data: bytes) -> None:
         assert self.status and not self.ended
         self.sent += data
+        self.writes += 1
 
     def end(self) -> None:
         assert self.status and not self.ended
@@ -269,12 +271,14 @@ def test_hanging_up_says_where_and_when_and_keep_alives_fill_silence() -> None:
 def test_the_end_of_a_session_leaves_a_slow_reader_all_its_answers() -> None:
     parts = Parts()
     reply, exchange = parts.reply(1)
-    reply.deliver(b"progress", 0.0)
+    reply.deliver(b"1", 0.0)
     exchange.turn(False)
+    reply.deliver(b"2", 0.0)
     reply.answer(b"answer", 0.0)
-    assert events(exchange) == ["progress"]
+    assert (events(exchange), exchange.writes) == (["1"], 1)
     parts.streams.close()
-    assert exchange.ended and events(exchange) == ["progress", "answer"]
+    assert exchange.ended and events(exchange) == ["1", "2", "answer"]
+    assert exchange.writes == 2, "at once: should it have gone by now, it is written to once"
 
 
 def test_hanging_up_loses_nothing_that_cannot_be_asked_for_again() -> None:

@@ -149,8 +149,7 @@ class EventStream:
     def write_rest(self) -> None:
         """What a slow client has not taken, at once: nobody will be there to send it later."""
         if self.exchange is not None:
-            for data in self.log.after(self.sent):
-                self._write(self.exchange, data)
+            self.exchange.write(b"".join(map(self._next_event, self.log.after(self.sent))))
 
     def keep_alive(self, now: float, interval_s: float) -> None:
         """Write a comment if nothing was written for a while."""
@@ -172,11 +171,15 @@ class EventStream:
             self.detach()
 
     def _write(self, exchange: Exchange, data: bytes) -> None:
+        exchange.write(self._next_event(data))
+
+    def _next_event(self, data: bytes) -> bytes:
+        """The message behind the last one that was sent, which it is now itself."""
         self.sent += 1
-        event_id = self.log.id_of(self.sent) if self.resumable else b""
-        exchange.write(sse.encode_event(data, id=event_id))
         if not self.resumable:
             self.forget_oldest()
+            return sse.encode_event(data)
+        return sse.encode_event(data, id=self.log.id_of(self.sent))
 
     def _lost(self) -> None:
         self.exchange = None

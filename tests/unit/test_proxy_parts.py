@@ -91,11 +91,12 @@ class Parts:
 
     def reply(self, *ids: int, batch: bool = False, streamable: bool = True) -> tuple[Reply, FakeExchange]:
         exchange = FakeExchange()
-        return Reply(exchange, self.streams, streamable, ids, batch=batch), exchange
+        return Reply(exchange, self.streams, streamable, ids, len(ids), batch), exchange
 
     def call(self, id: int, *, sent: bool = True, streamable: bool = True) -> Call:
         request, line = message("x/any", id)
-        call = Call(id, request, line, self.reply(id, streamable=streamable)[0], 0.0)
+        reply = self.reply(id, streamable=streamable)[0]
+        call = Call(id, request.method or "", request.params, line, reply, 0.0, 0.0, 0.0)
         call.sent = sent
         return call
 

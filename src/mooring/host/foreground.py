@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine
 
 from mooring.host.access import make_guard
+from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_within, few_descriptors
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.pages import Pages
@@ -38,6 +39,7 @@ def main(options: ForegroundOptions) -> int:
 
     With as many descriptors as the system allows: every session and every connection takes some.
     """
+    keep_freed_memory()
 
     async def with_signals() -> int:
         stop = Stop(time.monotonic)

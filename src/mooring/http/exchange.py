@@ -8,8 +8,10 @@ Invariants:
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
+
+from msgspec import Struct
 
 from mooring.errors import LocalProtocolError
 from mooring.http.head import render_head
@@ -58,35 +60,20 @@ class Outlet(Protocol):
         ...
 
 
-class HttpExchange:
+class HttpExchange(Struct, eq=False):
     """See `mooring.wire.http.Exchange`."""
 
-    __slots__ = (
-        "_bodiless",
-        "_outlet",
-        "ends_by_close",
-        "extra_headers",
-        "head",
-        "held",
-        "is_http_1_0",
-        "on_disconnect",
-        "on_writable",
-        "request",
-        "state",
-    )
-
-    def __init__(self, outlet: Outlet, request: Request, is_http_1_0: bool) -> None:
-        self._outlet = outlet
-        self.request = request
-        self.is_http_1_0 = is_http_1_0
-        self.extra_headers: Headers = []
-        self.on_disconnect: Callable[[], None] | None = None
-        self.on_writable: Callable[[], None] | None = None
-        self.state = UNANSWERED
-        self.head: list[bytes] = []
-        self.held: list[bytes] = []
-        self.ends_by_close = False
-        self._bodiless = request.method == "HEAD"
+    _outlet: Outlet
+    request: Request
+    is_http_1_0: bool
+    _bodiless: bool
+    state: int = UNANSWERED
+    extra_headers: Headers = []
+    on_disconnect: Callable[[], None] | None = None
+    on_writable: Callable[[], None] | None = None
+    head: Sequence[bytes] = ()
+    held: list[bytes] = []
+    ends_by_close: bool = False
 
     def __repr__(self) -> str:
         state = ("unanswered", "streaming", "answered")[self.state]

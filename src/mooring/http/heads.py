@@ -10,12 +10,13 @@ parsed again. That takes two thirds off the cost of reading a request (`docs/per
 - A head that is shared has the Content-Length of the request it was first seen in: how long a
   body is says the body.
 - What each layer concludes from a head it may note on it (`Head.notes`), and not conclude again.
+- A connection looks first whether it is the head it saw last: nearly always it is.
 - Bounded in number and size; the oldest gives way.
 """
 
 from mooring.wire.http import Head
 
-__all__ = ["KnownHeads"]
+__all__ = ["KnownHead", "KnownHeads"]
 
 MAX_HEADS = 4096
 MAX_HEAD_BYTES = 4096
@@ -25,6 +26,28 @@ LENGTH_FIELDS = (b"\r\nContent-Length: ", b"\r\ncontent-length: ")
 """As clients write it; a head with another spelling is parsed every time."""
 
 Key = tuple[bytes, bytes]
+"""A head before and after the number in Content-Length."""
+
+
+class KnownHead:
+    """One of them."""
+
+    __slots__ = ("_after", "_before", "head")
+
+    def __init__(self, key: Key, head: Head) -> None:
+        self._before, self._after = key
+        self.head = head
+
+    def body_of(self, data: bytes) -> bytes | None:
+        """The body, if `data` is exactly one request with this head."""
+        if not data.startswith(self._before):
+            return None
+        start = len(self._before)
+        stop = data.find(b"\r", start, start + MAX_LENGTH_DIGITS + 1)
+        begin = stop + len(self._after)
+        if not data.startswith(self._after, stop) or data[start:stop] != b"%d" % (len(data) - begin):
+            return None
+        return data[begin:]
 
 
 class KnownHeads:
@@ -33,33 +56,30 @@ class KnownHeads:
     __slots__ = ("_heads",)
 
     def __init__(self) -> None:
-        self._heads: dict[Key, Head] = {}
+        self._heads: dict[Key, KnownHead] = {}
 
     def __len__(self) -> int:
         return len(self._heads)
 
-    def find(self, data: bytes) -> tuple[Head, bytes] | None:
-        """Head and body, if `data` is exactly one request whose head is known."""
-        parts = _take_apart(data)
-        if parts is None:
-            return None
-        key, body = parts
-        head = self._heads.get(key)
-        return None if head is None else (head, body)
+    def find(self, data: bytes) -> KnownHead | None:
+        """The one with which `data` begins, if it is known."""
+        key = _find_key(data)
+        return None if key is None else self._heads.get(key)
 
     def remember(self, data: bytes, head: Head, body: bytes) -> None:
         """The parser made `head` and `body` of `data`, and of nothing else."""
-        parts = _take_apart(data)
-        # Where the parser saw the end of the head must be where we look for it.
-        if parts is None or parts[1] != body or len(data) - len(body) > MAX_HEAD_BYTES:
+        key = _find_key(data)
+        if key is None or len(data) - len(body) > MAX_HEAD_BYTES:
             return
-        if len(self._heads) >= MAX_HEADS:
-            del self._heads[next(iter(self._heads))]
-        self._heads[parts[0]] = head
+        known = KnownHead(key, head)
+        # Where the parser saw the end of the head must be where we look for it.
+        if known.body_of(data) == body:
+            if len(self._heads) >= MAX_HEADS:
+                del self._heads[next(iter(self._heads))]
+            self._heads[key] = known
 
 
-def _take_apart(data: bytes) -> tuple[Key, bytes] | None:
-    """The head before and after the number in Content-Length, and the body, if that has this length."""
+def _find_key(data: bytes) -> Key | None:
     at = data.find(LENGTH_FIELDS[0])
     if at < 0:
         at = data.find(LENGTH_FIELDS[1])
@@ -68,7 +88,4 @@ def _take_apart(data: bytes) -> tuple[Key, bytes] | None:
     start = at + len(LENGTH_FIELDS[0])
     stop = data.find(b"\r", start, start + MAX_LENGTH_DIGITS + 1)
     end = data.find(END)
-    digits = data[start:stop]
-    if not at < stop <= end or not digits.isdigit() or len(data) != end + len(END) + int(digits):
-        return None
-    return (data[:start], data[stop:end]), data[end + len(END) :]
+    return (data[:start], data[stop : end + len(END)]) if at < stop <= end else None

@@ -61,7 +61,7 @@ class Pipeline:
 
     def add(self, request: Request, is_http_1_0: bool = False) -> HttpExchange:
         """The next exchange."""
-        exchange = HttpExchange(self, request, is_http_1_0)
+        exchange = HttpExchange(self, request, is_http_1_0, request.head.method == "HEAD")
         self.pending.append(exchange)
         return exchange
 
@@ -147,7 +147,7 @@ class Pipeline:
             exchange.lose()
 
     def _send(self, exchange: HttpExchange) -> None:
-        held, exchange.held = exchange.held, []
+        held = exchange.held
         last_line = END
         if self.pending[-1] is exchange and self._owner.decide_last():
             last_line = CLOSE
@@ -158,6 +158,7 @@ class Pipeline:
             self.write(held[0])
         else:
             self.write(b"".join((*exchange.head, last_line, *held)))
+        held.clear()
         if self.peer_is_done and exchange.state == STREAMING:
             self._loop.call_soon(self._end_unread_stream)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import httptools
 
-from mooring.http.heads import KnownHeads
+from mooring.http.heads import KnownHead, KnownHeads
 from mooring.http.limits import Limits
 from mooring.http.problems import Refusal, too_busy
 from mooring.http.rules import (
@@ -72,6 +72,7 @@ class RequestReader:
         "_head",
         "_keep_alive",
         "_known",
+        "_last",
         "_length",
         "_limits",
         "_on_expect",
@@ -114,6 +115,7 @@ class RequestReader:
         self._head = NO_HEAD
         self._fields = NO_HEAD.fields
         self._known = KnownHeads() if known is None else known
+        self._last: KnownHead | None = None
         self._whole = b""  # what is being fed, if it may be a whole request
         self._body: Pieces = []
         self._parser = httptools.HttpRequestParser(self)
@@ -121,9 +123,13 @@ class RequestReader:
     def feed(self, data: bytes | memoryview) -> None:
         """Parse `data`. Raises `Refusal`, after which there is nothing more to feed."""
         if self.state == IDLE and type(data) is bytes:
-            found = self._known.find(data)
-            if found is not None and len(found[1]) <= self._limits.max_body_bytes:
-                self._on_request(Request(*found, self._peer, self._tls), True, False)
+            known = self._last
+            body = None if known is None else known.body_of(data)
+            if body is None and (known := self._known.find(data)) is not None:
+                self._last = known
+                body = known.body_of(data)
+            if body is not None and known is not None and len(body) <= self._limits.max_body_bytes:
+                self._on_request(Request(known.head, body, self._peer, self._tls), True, False)
                 return
             self._whole = data
         rest = data

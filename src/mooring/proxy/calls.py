@@ -8,10 +8,12 @@ that disconnects has not cancelled: a stream goes on being recorded, to be resum
 
 from typing import Protocol
 
+from msgspec import Raw, Struct
+
 from mooring.proxy.streams import EventStream, Streams
 from mooring.wire import jsonrpc
 from mooring.wire.http import Exchange, Headers, Response
-from mooring.wire.jsonrpc import Envelope, Id
+from mooring.wire.jsonrpc import Id
 
 __all__ = ["JSON_HEADERS", "Call", "Reply", "ReplyPort", "StreamReply"]
 
@@ -44,77 +46,41 @@ class ReplyPort(Protocol):
         ...
 
 
-class Call:
+class Call(Struct, eq=False):
     """One request of the client that has not been answered."""
 
-    __slots__ = (
-        "cancelled_at",
-        "deadline",
-        "id",
-        "line",
-        "method",
-        "params",
-        "position",
-        "reply",
-        "retried",
-        "sent",
-        "since",
-        "token",
-        "touched",
-        "waiting_since",
-    )
-
-    def __init__(self, id: Id, request: Envelope, line: bytes, reply: ReplyPort, now: float) -> None:
-        self.id = id
-        self.method = request.method or ""
-        self.params = request.params
-        self.line = line
-        self.reply = reply
-        self.since = self.touched = self.waiting_since = now
-        self.token: Id | None = None
-        self.sent = False
-        self.position = 0  # where it begins in what its instance was sent
-        self.retried = False
-        self.deadline: float | None = None
-        self.cancelled_at: float | None = None
+    id: Id
+    method: str
+    params: Raw
+    line: bytes
+    reply: ReplyPort
+    since: float
+    touched: float
+    waiting_since: float
+    token: Id | None = None
+    sent: bool = False
+    position: int = 0
+    """Where it begins in what its instance was sent."""
+    retried: bool = False
+    deadline: float | None = None
+    cancelled_at: float | None = None
 
     def __repr__(self) -> str:
         return f"<Call {self.method} id={self.id!r}>"
 
 
-class Reply:
-    """The answer to one POST with `expected` calls in it."""
+class Reply(Struct, eq=False):
+    """The answer to one POST; `_missing` of the calls in it are not answered yet."""
 
-    __slots__ = (
-        "_answers",
-        "_batch",
-        "_exchange",
-        "_expected",
-        "_missing",
-        "_streamable",
-        "_streams",
-        "headers",
-        "stream",
-    )
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        streams: Streams,
-        streamable: bool,
-        ids: tuple[Id, ...],
-        *,
-        batch: bool = False,
-    ) -> None:
-        self._exchange = exchange
-        self._streams = streams
-        self._streamable = streamable
-        self._expected = ids
-        self._missing = len(ids)
-        self._batch = batch
-        self._answers: list[bytes] = []
-        self.headers: Headers = []
-        self.stream: EventStream | None = None
+    _exchange: Exchange
+    _streams: Streams
+    _streamable: bool
+    _ids: tuple[Id, ...]
+    _missing: int = 1
+    _batch: bool = False
+    _answers: list[bytes] = []
+    headers: Headers = []
+    stream: EventStream | None = None
 
     @property
     def can_deliver(self) -> bool:
@@ -170,7 +136,7 @@ class Reply:
 
     def _begin_stream(self, now: float) -> EventStream:
         self.stream = stream = self._streams.open(standalone=False)
-        stream.ids = self._expected
+        stream.ids = self._ids
         stream.attach(self._exchange, headers=self.headers, after=0, now=now)
         for data in self._take_answers():
             self._streams.deliver(stream, data, now)

@@ -154,7 +154,7 @@ class Session:
         if refusal is not None:
             reply.answer(refusal, now)
             return
-        call = self.calls[id] = Call(id, request, line, reply, now)
+        call = self.calls[id] = Call(id, request.method or "", request.params, line, reply, now, now, now)
         self._in_flight.taken_bytes += len(line)
         self._stats.calls += 1
         if self._policy.call_timeout_s is not None:

@@ -106,7 +106,7 @@ class StreamableHTTP:
             raise RemoteProtocolError(
                 "a batch must not repeat an id, nor contain initialize", code="invalid_request"
             )
-        reply = Reply(exchange, session.streams, terms.events, ids, batch=True)
+        reply = Reply(exchange, session.streams, terms.events, ids, len(ids), True)
         for message, item in messages:
             line = jsonrpc.one_line(item)
             if message.is_request:

@@ -19,6 +19,8 @@ knows the other. Rules of an exchange:
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 __all__ = ["App", "Exchange", "Head", "Headers", "Request", "Response"]
 
 Headers = list[tuple[bytes, bytes]]
@@ -67,21 +69,26 @@ class Head:
         return [first, *(value for key, value in self.repeated if key == name)]
 
 
-class Request:
+class Request(Struct, eq=False):
     """A complete request: the body has been read, within the limits."""
 
-    __slots__ = ("body", "head", "method", "path", "peer", "principal", "tls")
+    head: Head
+    body: bytes = b""
+    peer: str = ""
+    """`address:port`, or `unix`."""
+    tls: bool = False
+    principal: str = "local"
+    """Who asks: `local`, or the name of the token that was presented."""
 
-    def __init__(self, head: Head, body: bytes = b"", peer: str = "", tls: bool = False) -> None:
-        self.head = head
-        self.method = head.method
-        self.path = head.path
-        self.body = body
-        # `address:port`, or `unix`.
-        self.peer = peer
-        self.tls = tls
-        # Who asks: `local`, or the name of the token that was presented.
-        self.principal = "local"
+    @property
+    def method(self) -> str:
+        """GET, POST, …"""
+        return self.head.method
+
+    @property
+    def path(self) -> str:
+        """Decoded and without the query; always begins with a slash."""
+        return self.head.path
 
     @property
     def query(self) -> str:
@@ -105,15 +112,12 @@ class Request:
         return f"<Request {self.method} {self.path} {len(self.body)} bytes>"
 
 
-class Response:
+class Response(Struct, eq=False):
     """A complete answer. Content-Length, Date and Connection are added by the connection."""
 
-    __slots__ = ("body", "headers", "status")
-
-    def __init__(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
-        self.status = status
-        self.body = body
-        self.headers: Headers = [] if headers is None else headers
+    status: int
+    body: bytes = b""
+    headers: Headers = []
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {len(self.body)} bytes>"

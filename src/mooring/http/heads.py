@@ -87,5 +87,6 @@ def _find_key(data: bytes) -> Key | None:
             return None
     start = at + len(LENGTH_FIELDS[0])
     stop = data.find(b"\r", start, start + MAX_LENGTH_DIGITS + 1)
-    end = data.find(END)
-    return (data[:start], data[stop : end + len(END)]) if at < stop <= end else None
+    # (Were there an end before that, then it would be no head that was remembered.)
+    end = data.find(END, start)
+    return (data[:start], data[stop : end + len(END)]) if 0 < stop <= end else None

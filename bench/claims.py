@@ -14,14 +14,14 @@ from typing import Literal, NamedTuple
 
 from bench.figures import NOTHING, figure, with_unit
 from bench.results import MINIMAL, MOORING, PEERS, PIPE, Results
+from bench.rows.scaling import SESSIONS
 
 __all__ = ["PROMISES", "REASONS", "Claim", "Promise", "Verdict", "judge"]
 
 Verdict = Literal["kept", "fell short", "not measured"]
 Figure = Callable[[Results], float]
 
-# Sessions at which the cost of a call is measured; the dearest may cost this much more than one session's.
-COST_SESSIONS = (1, 32, 100, 300, 1000)
+# The dearest number of sessions may cost this much more than one session.
 FLAT = 1.15
 
 # Promise -> why it is not kept. Only shown while it is not.
@@ -113,7 +113,7 @@ def _start_alone(results: Results) -> float:
 
 
 def _growth(results: Results) -> float:
-    costs = [_measured(results, f"cost_{sessions}") for sessions in COST_SESSIONS]
+    costs = [_measured(results, f"cost_{sessions}") for sessions in SESSIONS]
     return _ratio(max(costs), costs[0])
 
 

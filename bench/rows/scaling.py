@@ -13,7 +13,7 @@ from bench.measuring import Figures, Group, Plan, Probe
 from bench.results import MOORING
 from bench.targets import native_child, serving
 
-__all__ = ["GROUPS"]
+__all__ = ["GROUPS", "SESSIONS"]
 
 SESSIONS = (1, 32, 100, 300, 1000)
 

@@ -1,6 +1,7 @@
 """Every way a server can end, or half end: calls are answered, the session goes on, nothing is left."""
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -298,6 +299,26 @@ for line in sys.stdin:
         ["initialize"],
         ["initialize", "x/then"],
     ]
+
+
+async def test_an_answer_does_not_reach_the_successor_of_an_instance_that_was_idle() -> None:
+    """It did not read the answer, so that this waited; then it was let go, and another one came."""
+    question: Json = {"jsonrpc": "2.0", "id": 0, "method": "roots/list"}
+    note = json.dumps({"jsonrpc": "2.0", "method": "x/note", "params": {"pad": "x" * 900_000}}).encode()
+    async with (
+        hosting(SCRIPTED, idle_timeout_s=0.3, recovery_wait_s=60) as host,
+        client_of(host.port) as client,
+    ):
+        first = (await client.result("x/pid"))["pid"]
+        await client.ask("x/emit", emission(question))
+        await client.ask("x/stall")
+        assert (await client.raw("POST", note)).status == 202
+        answer = await client.send("POST", b'{"jsonrpc":"2.0","id":0,"result":{"roots":[]}}')
+        async with within():
+            assert (await answer.answer()).status == 202, "nobody waits for it any more"
+        assert (await client.result("x/pid"))["pid"] != first
+        heard = [base64.b64decode(line) for line in (await client.result("x/heard"))["lines"]]
+        assert not [line for line in heard if b'"roots"' in line]
 
 
 async def test_a_server_that_withdraws_its_question_is_passed_on() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from mooring.http.guard import Guard, guarded
 from mooring.http.limits import Limits
-from mooring.wire.http import Exchange
-from tests.http_client import Served, echo, get, post, serving
-from tests.support import on_both_loops, within
+from mooring.wire.http import Exchange, Response
+from tests.http_client import Held, Served, echo, get, post, serving
+from tests.support import on_both_loops, until, within
 
 HOST = b"Host: localhost\r\n"
 START = b"POST / HTTP/1.1\r\n" + HOST
@@ -196,6 +196,23 @@ async def test_nobodys_large_body_is_read_who_is_not_let_in() -> None:
         peer = await served.peer()
         peer.send(post(b"small", extra="Authorization: Bearer a-secret-of-sixteen\r\n"))
         assert (await peer.answer()).status == 200
+
+
+@on_both_loops
+async def test_requests_that_wait_are_refused_when_there_is_no_room_also_if_the_last_says_close() -> None:
+    limits = Limits(max_body_bytes=100_000, max_unfinished_bytes=50_000, max_pipelined=1)
+    app = Held()
+    async with serving(app, limits=limits) as served, within():
+        other, peer = await served.peer(), await served.peer()
+        other.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n" + b"x" * 59_999)
+        await until(lambda: served.listener.unread_bytes > 50_000)
+        peer.send(get() * 80 + get(extra="Connection: close\r\n"))
+        [first] = await app.count(1)
+        await until(lambda: served.listener.unread_bytes < 65_000)
+        first.respond(Response(200))
+        assert (await peer.answer()).status == 200
+        assert (await peer.answer()).status == 503
+        assert await peer.at_end()
 
 
 @on_both_loops

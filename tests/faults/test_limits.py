@@ -132,6 +132,46 @@ async def test_what_servers_do_not_read_counts_also_if_no_call_waits_for_it() ->
                 pass
 
 
+async def test_notes_to_servers_that_do_not_read_share_one_bound() -> None:
+    """Each fits for itself, and would be written at once: all together they do not fit."""
+    async with (
+        hosting(SCRIPTED, **SMALL, recovery_wait_s=60) as host,
+        AsyncExitStack() as stack,
+    ):
+        stalled = [await stack.enter_async_context(client_of(host.port)) for _ in range(6)]
+        pids = [await client.pid() for client in stalled]
+        note = json.dumps({"jsonrpc": "2.0", "method": "x/note", "params": {"pad": LARGE}}).encode()
+        for client in stalled:
+            await client.ask("x/stall")
+        async with within():
+            for client in stalled:
+                assert (await client.raw("POST", note)).status == 202
+        assert await held(host, "calls") <= 4_000_000
+        assert len(host.events("message_dropped")) == 2
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_the_line_of_a_call_that_has_timed_out_is_not_kept() -> None:
+    async with (
+        hosting(SCRIPTED, **SMALL, call_timeout_s=0.5) as host,
+        client_of(host.port) as client,
+    ):
+        pid = await client.pid()
+        await client.ask("x/stall")
+        async with within():
+            for number in (2, 1):  # one goes into the pipe, one waits behind it; then there is room again
+                calls = [
+                    await client.send("POST", client.request("x/any", {"pad": LARGE}, id=n))
+                    for n in range(number)
+                ]
+                for call in calls:
+                    error = json.loads((await call.answer()).body)["error"]
+                    assert error["data"]["reason"] == "timeout"
+        assert await held(host, "calls") <= 950_100, "what is in the pipe"
+        os.kill(pid, signal.SIGKILL)
+
+
 LOUD = (
     sys.executable,
     "-c",

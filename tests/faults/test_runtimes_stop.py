@@ -232,6 +232,20 @@ async def test_a_stop_without_a_look_at_the_processes(
 
 
 @on_both_loops
+async def test_a_stop_without_a_look_ends_also_one_that_ignores_sigterm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def blind() -> dict[int, list[int]]:
+        raise OSError(24, "Too many open files")
+
+    async with bench(FAST) as it, within():
+        instance, _ = await it.start("ignore-term", "linger")
+        monkeypatch.setattr("mooring.runtimes.proctable.in_sessions", blind)
+        assert (await instance.stop()).exit == KILLED
+        assert not alive(instance.pid)
+
+
+@on_both_loops
 async def test_closing_ends_everything_once() -> None:
     async with bench(FAST) as it, within():
         instances = [(await it.start("ignore-term", "grandchild:stubborn", "linger"))[0] for _ in range(3)]

@@ -183,6 +183,8 @@ class _Scene:
             await asyncio.sleep(0)
         await self._settle()
         if not self._lost:
+            over = self._connection._input_over
+            assert self._connection._closing or not over, "nothing more is read, and it is not closed"
             self._transport.close()
             await asyncio.sleep(0)
         self._check_answers()

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.http import heads
+from mooring.http import reader as reader_module
 from mooring.http.heads import KnownHeads
 from mooring.http.limits import Limits
 from mooring.http.problems import Refusal
@@ -83,6 +84,8 @@ def test_known_or_not_the_same_bytes_are_the_same_requests(sent: list[bytes]) ->
         for data in sent:
             assert without_length(read([data], known)) == without_length(read([data], KnownHeads()))
         assert without_length(read(sent, known)) == without_length(read(sent, KnownHeads()))
+        together = b"".join(sent)
+        assert without_length(read([together], known)) == without_length(read([together], KnownHeads()))
 
 
 def post(body: bytes, head: bytes = b"Host: x\r\n") -> bytes:
@@ -94,6 +97,27 @@ def test_a_head_is_remembered_whatever_the_length_of_its_body() -> None:
     seen = read([post(b"1"), post(b"22" * 50), post(b"1")], known)
     assert [one[3] for one in seen] == [b"1", b"22" * 50, b"1"]
     assert len(known) == 1
+
+
+def test_two_requests_in_one_read_are_two_each_time() -> None:
+    """The first is spelled so that only the second one's length is seen when a key is looked for."""
+    known = KnownHeads()
+    first = b"POST /mcp HTTP/1.1\r\nHost: x\r\nCONTENT-LENGTH: 5\r\n\r\nfirst"
+    for begin in (first, b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"):
+        for _ in range(3):
+            assert [one[3] for one in read([begin + post(b"second")], known)][1:] == [b"second"]
+
+
+def test_an_idle_reader_keeps_nothing_of_what_it_read() -> None:
+    reader = RequestReader(LIMITS, lambda *_: None, lambda: None)
+    reader.feed(post(b"1", b"Host: x\r\nX: %b\r\n" % (b"x" * 30_000)))
+    reader.feed(post(b"1"))
+    reader.feed(post(b"1"))
+    reader.rest()
+    kept = [
+        getattr(reader, name, None) for name in ("_head", "_fields", "_target", "_whole", "_last", "_body")
+    ]
+    assert kept == [reader_module.NO_HEAD, {}, b"", b"", None, []]
 
 
 def test_a_known_head_does_not_lift_the_bound_of_a_body() -> None:

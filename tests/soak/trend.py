@@ -23,7 +23,7 @@ UNDER_LOAD = {
     "sessions": 5.0,
     "connections": 8.0,
 }
-"""Series → what its line may rise over the span. `held_mib` is not judged: it explains the RSS."""
+"""Series → what its line may rise over the span. `held_mib` is not judged there: it explains the RSS."""
 AT_REST = {
     "rss_mib": 3.0,
     "guardian_mib": 0.5,
@@ -32,6 +32,7 @@ AT_REST = {
     "processes": 0.0,
     "tasks": 2.0,
     "connections": 0.0,
+    "held_mib": 0.1,
 }
 """Series → how much more there may be at the later rest. Sessions that sleep are bounded by their limit."""
 

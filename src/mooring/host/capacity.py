@@ -1,13 +1,14 @@
 """What the descriptors that this process may have suffice for: servers, and connections beside them."""
 
+from mooring.http.limits import Limits
 from mooring.runtimes.process import DESCRIPTORS_EACH
 
 __all__ = ["connections_within", "few_descriptors"]
 
 OURS = 64
 """For the listening sockets, the event loop, the guardian, a start under way."""
-OVERFLOW = 64
-"""For connections that are told that there are too many; see `Limits.max_overflow_connections`."""
+OVERFLOW = Limits().max_overflow_connections
+"""For connections that are told that there are too many."""
 CONNECTIONS_EACH = 2
 """Of a session: one for its calls, one for a stream."""
 

@@ -27,6 +27,8 @@ def render(workload: Workload, listener: Listener) -> bytes:
         "calls": workload.proxy.in_flight.taken_bytes,
         "events": workload.proxy.kept.taken_bytes,
         "unfinished": workload.unfinished.taken_bytes,
+        "requests": listener.unread_bytes,
+        "answers": listener.unsent_bytes,
     }
     page.gauge("build_info", "Which Mooring this is.", [({"version": __version__}, 1)])
     states = [({"state": str(state)}, int(state is seen.state)) for state in State]

@@ -179,6 +179,7 @@ class Connection(asyncio.Protocol):
             self._waiting.clear()
             self._unfed = NOTHING
             self._count_waiting(0)
+            self._input_over = False  # the last of them may have said that it is the last
             self._refuse(too_busy())
 
     def _count_waiting(self, size_bytes: int) -> None:
@@ -334,6 +335,7 @@ class Connection(asyncio.Protocol):
                 self._refuse(Refusal(408, "too_slow", "the request took too long to arrive"))
         elif self.is_idle:
             if waits.look_at_idle(now) is Overdue.NOTHING:
+                self._reader.rest()
                 self._rests_until = 0.0 if buffered else waits.idle_until
             elif not has_unread(self._transport):
                 # (A request that has arrived but was not read yet has won the race.)

@@ -1,7 +1,7 @@
 """Heads that were seen before. A client sends the same one with every call, but for Content-Length.
 
 What a head means depends on its bytes alone, so one that was parsed and found good need not be
-parsed again. That takes two thirds off the cost of reading a request (`docs/performance.md`).
+parsed again. That takes a third off the instructions that a call costs (`docs/adr/0009-known-heads.md`).
 
 - Only whole requests that arrived in one piece are found here: a head known byte by byte, the
   number in its one Content-Length field apart, and behind it exactly so many bytes of body.
@@ -87,6 +87,5 @@ def _find_key(data: bytes) -> Key | None:
             return None
     start = at + len(LENGTH_FIELDS[0])
     stop = data.find(b"\r", start, start + MAX_LENGTH_DIGITS + 1)
-    # (Were there an end before that, then it would be no head that was remembered.)
-    end = data.find(END, start)
-    return (data[:start], data[stop : end + len(END)]) if 0 < stop <= end else None
+    end = data.find(END)  # of the first head: what stands behind it is a body, or another request
+    return (data[:start], data[stop : end + len(END)]) if at < stop <= end else None

@@ -71,6 +71,16 @@ class Listener:
         """Where it listens: `host:port`, or the path of a unix socket."""
 
     @property
+    def unread_bytes(self) -> int:
+        """Of requests that are not complete, or wait for their turn."""
+        return self._house.budget.taken_bytes
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Of answers that their peers have not read, so far as we still hold them."""
+        return sum(connection.unsent_bytes for connection in self._house.connections)
+
+    @property
     def connections(self) -> int:
         """How many there are, those on their way included."""
         return len(self._house.connections) + len(self._house.arriving)

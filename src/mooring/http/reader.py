@@ -256,6 +256,10 @@ class RequestReader:
         """How much of the body is still to come, if its length was told."""
         return self._length - self._body_bytes if self.state == BODY and self._length != CHUNKED else 0
 
+    def rest(self) -> None:
+        """Nothing is to be expected soon: keep nothing for it."""
+        self._last = None
+
     def give_up(self) -> None:
         """The request will not be finished: what was held for it is free."""
         if self.state == BODY:
@@ -290,10 +294,13 @@ class RequestReader:
             body = b"".join(self._body)  # a single piece is not copied
             self._body = []
             self._budget.taken_bytes -= self._body_bytes
+        # An idle connection keeps nothing of the request before.
+        self._head, self._fields, self._target = NO_HEAD, NO_HEAD.fields, b""
         self.state = IDLE
         is_http_1_0 = self._version == "1.0"
-        if self._whole and self._keep_alive and not is_http_1_0 and head.fields.keys().isdisjoint(CHANGING):
-            self._known.remember(self._whole, head, body)
+        whole, self._whole = self._whole, b""  # what follows in it is another request
+        if whole and self._keep_alive and not is_http_1_0 and head.fields.keys().isdisjoint(CHANGING):
+            self._known.remember(whole, head, body)
         self._on_request(Request(head, body, self._peer, self._tls), self._keep_alive, is_http_1_0)
 
 

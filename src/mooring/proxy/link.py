@@ -215,10 +215,15 @@ class Link:
     def _write(
         self, channel: Channel, line: bytes, call: Call | None, accepted: Callable[[], None] | None
     ) -> None:
-        position = channel.send(line)
         if len(line) >= LARGE_BYTES:
+            # (A call was looked at when it came.)
+            if call is None and not self._in_flight.has_room(len(line), 0):
+                item = WaitingLine(line, None, accepted)
+                self._owner.on_dismissed(item, "too_busy", "the messages of all sessions are too large")
+                return
             # The only one: after it nothing is written until the instance is writable.
             self._count_unread(0 if call is not None else len(line), call)
+        position = channel.send(line)
         if call is not None:
             call.sent = True
             call.position = position
@@ -331,8 +336,7 @@ class Link:
         self._requests.lose(f"ended while it was being initialized ({exit})")
         if self.state is LIVE:
             self.state = ASLEEP
-        for item in self._waiting.take_bound():
-            self._owner.on_dismissed(item, "server_exited", "the server it was for has ended")
+        self._dismiss_bound()
         self._owner.on_lost(exit, channel.consumed)
         if self._waiting.items or self._owner.wants_instance(exit):
             self.wake()
@@ -363,8 +367,14 @@ class Link:
         self._count_unread(0)
         if channel is not None:
             self._backend.release(channel, reason, failed=failed)
+            self._dismiss_bound()
             if self.state is not LinkState.CLOSED:
                 self._owner.on_let_go(reason)
+
+    def _dismiss_bound(self) -> None:
+        """The instance is gone: no other may be given what was for this one."""
+        for item in self._waiting.take_bound():
+            self._owner.on_dismissed(item, "server_exited", "the server it was for has ended")
 
     # Time
 

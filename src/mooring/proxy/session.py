@@ -213,7 +213,6 @@ class Session:
         call.cancelled_at = self._clock()
         if call.sent:
             return True
-        self._link.withdraw(call)
         self._fail(call, Failure("cancelled", "cancelled before it was sent to the server", retryable=True))
         return False
 
@@ -524,9 +523,12 @@ class Session:
     # Endings
 
     def _fail(self, call: Call, failure: Failure) -> None:
-        """Answer a call ourselves."""
-        if self._finish(call.id) is None:
+        """Answer a call ourselves, if it is still to be answered."""
+        if not self.is_pending(call):
             return
+        self._finish(call.id)
+        if not call.sent:
+            self._link.withdraw(call)
         self._stats.failed(failure.reason)
         if call.method == "initialize":
             self._never_open(call, failure.response(call.id), failure.message)

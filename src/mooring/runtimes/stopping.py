@@ -84,17 +84,21 @@ async def end_session(
         deadline = loop.time() + stop_grace_s
         await first_of(exited, hurried, timeout_s=stop_grace_s)
         pause_s = _FIRST_LOOK_S
-        while not hurried.done() and (left_s := deadline - loop.time()) > 0 and await _look(session, lookout):
+        while not hurried.done() and (left_s := deadline - loop.time()) > 0:
+            if not await _look(session, lookout) and exited.done():
+                break
             await first_of(hurried, timeout_s=min(pause_s, left_s))
             pause_s = min(2 * pause_s, _SLOWEST_LOOK_S)
     # 3
     deadline = loop.time() + KILL_PATIENCE_S
     pause_s = _FIRST_LOOK_S
-    while (left := await _look(session, lookout)) and loop.time() < deadline:
+    # (That nobody was seen says nothing if nothing could be seen; of the leader's exit we hear.)
+    while ((left := await _look(session, lookout)) or not exited.done()) and loop.time() < deadline:
         _signal(session, signal.SIGKILL, left)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _SLOWEST_LOOK_S)
-    return tuple(process.pid for process in left)
+    survivors = {process.pid for process in left}
+    return tuple(sorted(survivors if exited.done() else survivors | {session.leader}))
 
 
 def end_session_now(session: Session) -> tuple[int, ...]:

@@ -84,6 +84,7 @@ def _draw_options(dice: random.Random, seed: int, name: str, house: House, ledge
             max_streams=pick((1, 3)),
             unsent_bytes=pick((1000, 1_000_000)),
             backlog_messages=pick((2, 256)),
+            shared_bytes=pick((20_000, 1_000_000, 256_000_000)),
         ),
         restarts=RestartPolicy(
             immediate=pick((1, 3, 1000)),
@@ -180,6 +181,14 @@ def _look_for_remains(workload: Workload, ledger: Ledger, facts: Facts) -> None:
         facts.problem(f"instances are left: {workload.report()}, tasks: {workload._tasks}")
     if left := [pid for pid in ledger.pids if alive(pid)]:
         facts.problem(f"processes are left: {left}")
+    budgets = {
+        "calls": workload.proxy.in_flight,
+        "events": workload.proxy.kept,
+        "unfinished lines": workload.unfinished,
+    }
+    for what, budget in budgets.items():
+        if budget.taken_bytes:
+            facts.problem(f"{budget.taken_bytes} bytes of {what} are counted, and nobody holds any")
 
 
 async def run_all(seeds: Iterable[int], *, at_once: int = 8) -> AsyncIterator[Outcome]:

@@ -237,7 +237,8 @@ class _Scene:
         head = reader._head
         fields = sum(len(name) + len(value) for name, value in [*head.fields.items(), *head.repeated])
         body = sum(map(len, reader._body))
-        assert reader.state != BODY or self._house.budget.taken_bytes == body, "a body is not counted"
+        counted = self._house.budget.taken_bytes - self._connection._waiting_bytes
+        assert reader.state != BODY or counted == body, "a body is not counted"
         return len(reader._target) + fields + body + len(self._connection._unfed)
 
     def _change_pace(self) -> None:

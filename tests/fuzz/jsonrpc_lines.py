@@ -46,7 +46,7 @@ def _cut_by_the_book(stream: bytes) -> list[bytes | LongLine | None]:
 
 
 class Unclear(Exception):
-    """JSON on which readers may differ: too deep, numbers too long."""
+    """JSON on which readers may differ: too deep, numbers too long, a name twice in one object."""
 
 
 def meaning(data: bytes) -> Any:
@@ -54,9 +54,15 @@ def meaning(data: bytes) -> Any:
     if re.search(rb"[0-9]{%d}" % MOST_DIGITS, data) or re.search(rb"[eE][+-]?[0-9]{3}", data):
         raise Unclear
     try:
-        return json.loads(data.decode(), parse_constant=_no_constant)
+        return json.loads(data.decode(), parse_constant=_no_constant, object_pairs_hook=_each_once)
     except RecursionError:
         raise Unclear from None
+
+
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(members)) < len(members):
+        raise Unclear
+    return found
 
 
 def _no_constant(name: str) -> None:

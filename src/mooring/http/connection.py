@@ -133,9 +133,7 @@ class Connection(asyncio.Protocol):
         """The transport is closed."""
         self._pipeline.lose()
         self._pipeline.pending.clear()
-        self._waiting.clear()
-        self._unfed = NOTHING
-        self._count_waiting(0)
+        self._drop_waiting()
         self._house.note_fast(self)
         self._reader.give_up()
         self._house.connections.discard(self)
@@ -176,11 +174,14 @@ class Connection(asyncio.Protocol):
         bodies_bytes = sum(len(request.body) for request in requests)
         self._count_waiting(len(self._unfed) + bodies_bytes + REQUEST_BYTES * len(requests))
         if self._house.budget.is_exceeded and self._waiting_bytes > FREE_BODY_BYTES:
-            self._waiting.clear()
-            self._unfed = NOTHING
-            self._count_waiting(0)
+            self._drop_waiting()
             self._input_over = False  # the last of them may have said that it is the last
             self._refuse(too_busy())
+
+    def _drop_waiting(self) -> None:
+        self._waiting.clear()
+        self._unfed = NOTHING
+        self._count_waiting(0)
 
     def _count_waiting(self, size_bytes: int) -> None:
         self._house.budget.taken_bytes += size_bytes - self._waiting_bytes
@@ -286,8 +287,9 @@ class Connection(asyncio.Protocol):
                 self.waits.close_at = self._house.clock() + spread
 
     def end_by_close(self) -> None:
-        """See `Owner`."""
+        """See `Owner`: what else was asked gets no answer."""
         self._input_over = True
+        self._drop_waiting()
         self._close()
 
     # Ends.

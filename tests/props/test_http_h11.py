@@ -69,6 +69,12 @@ REFUSED_BY_US = {
         rb"(?is)(content-length|transfer-encoding):.*(content-length|transfer-encoding):",
         START + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ),
+    # The parser allows spaces there, no tab: whoever reads it otherwise sees another framing.
+    "tab behind the coding": Difference(
+        "malformed.*Transfer-Encoding",
+        rb"(?i)\ntransfer-encoding:[^\n]*\t *\r\n",
+        START + b"Transfer-Encoding: chunked\t\r\n\r\n0\r\n\r\n",
+    ),
     "coding in HTTP/1.0": Difference(
         "bad_framing", rb"HTTP/1\.0", b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
     ),

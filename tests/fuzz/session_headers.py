@@ -126,6 +126,9 @@ class _Exchange:
     def abort(self) -> None:
         raise AssertionError("nobody aborts here")
 
+    def upgrade(self, subprotocol: str) -> None:
+        raise AssertionError("nobody upgrades here")
+
 
 class _Scene:
     def __init__(self) -> None:

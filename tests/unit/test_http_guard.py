@@ -32,6 +32,9 @@ class FakeExchange:
     def end(self) -> None: ...
     def abort(self) -> None: ...
 
+    def upgrade(self, subprotocol: str) -> None:
+        raise AssertionError("nobody upgrades here")
+
 
 def ask(
     guard: Guard,

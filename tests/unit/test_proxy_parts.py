@@ -55,6 +55,9 @@ class FakeExchange:
     def abort(self) -> None:
         raise AssertionError("nobody aborts here")
 
+    def upgrade(self, subprotocol: str) -> None:
+        raise AssertionError("nobody upgrades here")
+
     def turn(self, writable: bool) -> None:
         before, self.writable = self.writable, writable
         if writable and not before and self.on_writable is not None:

@@ -5,6 +5,8 @@ Invariants:
   in `_waiting` and `_unfed`. Reading is paused exactly while something waits there.
 - `_input_over`: no further request is taken. Once nothing is pending, the connection closes.
 - The app is called from `data_received` or `_pump`, never from inside an answer.
+- A request that offers a WebSocket is handed to the app when all before it are answered, and what
+  follows it waits until it is answered too: then it is known whether that is HTTP.
 - Every wait is bounded, by `sweep`; the hot path sets no timer and asks for no time.
 
 How answers keep their order is the business of `Pipeline`.
@@ -20,9 +22,11 @@ from mooring.http.exchange import UNANSWERED
 from mooring.http.house import House, has_unread, overloaded, peer_name
 from mooring.http.pipeline import Pipeline
 from mooring.http.problems import Refusal, too_busy
-from mooring.http.reader import FREE_BODY_BYTES, IDLE, RequestReader
+from mooring.http.reader import FREE_BODY_BYTES, IDLE, STOPPED, RequestReader
 from mooring.http.waits import Overdue, Waits
+from mooring.http.websocket import WebSocketConnection
 from mooring.wire.http import Head, Request
+from mooring.wire.websocket import INTERNAL_ERROR, WebSocket
 
 __all__ = ["Connection"]
 
@@ -66,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._linger = False
         self._discarded_bytes = 0
         self._heard = False
+        self._heir: WebSocketConnection | None = None
         self._turns = 0
         self._rests_until = 0.0
         """Idle when it was last looked at: until then only what is heard can change that, or `close_by`."""
@@ -154,7 +159,7 @@ class Connection(asyncio.Protocol):
     # Requests.
 
     def _feed_slices(self) -> None:
-        while self._unfed and not self._waiting and not self._input_over:
+        while self._unfed and not self._waiting and not self._input_over and self._reader.state != STOPPED:
             size = max(SLICE_BYTES, self._reader.body_left)
             piece, self._unfed = self._unfed[:size], self._unfed[size:]
             try:
@@ -170,6 +175,8 @@ class Connection(asyncio.Protocol):
     def _pause(self) -> None:
         """Requests wait their turn: read no more. If there is no room for so much, none of them is taken."""
         self._transport.pause_reading()
+        if self._reader.state == STOPPED:
+            self._unfed = memoryview(self._reader.take_unread() + self._unfed)
         requests = [item[0] for item in self._waiting if not isinstance(item, Refusal)]
         bodies_bytes = sum(len(request.body) for request in requests)
         self._count_waiting(len(self._unfed) + bodies_bytes + REQUEST_BYTES * len(requests))
@@ -196,7 +203,10 @@ class Connection(asyncio.Protocol):
             return
         if not keep_alive or self._only_one:
             self._input_over = True
-        if self._waiting or pipeline.is_paused or len(pipeline.pending) >= self._depth:
+        if request.offers_websocket:
+            self._waiting.append((request, is_http_1_0))
+            self._schedule_pump()
+        elif self._waiting or pipeline.is_paused or len(pipeline.pending) >= self._depth:
             self._waiting.append((request, is_http_1_0))
         else:
             self._dispatch(request, is_http_1_0)
@@ -210,6 +220,8 @@ class Connection(asyncio.Protocol):
             if exchange.state == UNANSWERED:
                 self._input_over = True
             exchange.fail()
+            if self._heir is not None:
+                self._heir.close(INTERNAL_ERROR, "the request failed inside Mooring; its log says why")
 
     def _refuse(self, refusal: Refusal) -> None:
         self._linger = True
@@ -243,7 +255,7 @@ class Connection(asyncio.Protocol):
         """Go on with what had to wait."""
         self._pump_scheduled = False
         pipeline = self._pipeline
-        while self._waiting and len(pipeline.pending) < self._depth and not pipeline.is_paused:
+        while self._waiting and self._has_turn(self._waiting[0]):
             if pipeline.gone:
                 return
             next_one = self._waiting.popleft()
@@ -253,10 +265,21 @@ class Connection(asyncio.Protocol):
                 self._dispatch(*next_one)
         if self._waiting or pipeline.gone or self._closing:
             return
+        if self._reader.state == STOPPED:
+            if pipeline.pending:
+                return
+            self._unfed = memoryview(self._reader.take_unread() + self._unfed)
+            self._reader.resume()
         self._count_waiting(0)
         self._feed_slices()
         if not self._waiting:
             self._transport.resume_reading()
+
+    def _has_turn(self, item: tuple[Request, bool] | Refusal) -> bool:
+        pipeline = self._pipeline
+        if not isinstance(item, Refusal) and item[0].offers_websocket and pipeline.pending:
+            return False
+        return len(pipeline.pending) < self._depth and not pipeline.is_paused
 
     # For the pipeline.
 
@@ -264,7 +287,7 @@ class Connection(asyncio.Protocol):
         """See `Owner`. From then on it is true."""
         if self._waiting:
             return False
-        if self._house.announces_close and self._reader.state == IDLE and not self._unfed:
+        if self._house.announces_close and self._reader.state in (IDLE, STOPPED) and not self._unfed:
             self._input_over = True
         return self._input_over
 
@@ -279,6 +302,8 @@ class Connection(asyncio.Protocol):
         elif self._owes_continue:
             self._owes_continue = False
             self._on_expect()
+        elif self._reader.state == STOPPED:
+            self._schedule_pump()
         else:
             self._turns += 1
             if self._house.stopped and self.waits.close_at is None:
@@ -291,6 +316,18 @@ class Connection(asyncio.Protocol):
         self._input_over = True
         self._drop_waiting()
         self._close()
+
+    def hand_over(self) -> WebSocket:
+        """See `Owner`: from now on the transport and its place in the house are another's."""
+        house, unread = self._house, self._reader.take_unread() + self._unfed
+        self._unfed = NOTHING
+        self._count_waiting(0)
+        house.note_fast(self)
+        self._heir = heir = WebSocketConnection(house, self._transport, self._peer, unread)
+        self._transport.set_protocol(heir)
+        house.connections.discard(self)
+        house.upgraded.add(heir)
+        return heir
 
     # Ends.
 
@@ -330,9 +367,9 @@ class Connection(asyncio.Protocol):
         elif self._closing:
             if not buffered and waits.look_at_linger(now) is Overdue.LINGER:
                 self._transport.close()
-        elif self._waiting or self._input_over:
+        elif self._waiting or self._input_over or (state := self._reader.state) == STOPPED:
             return
-        elif (state := self._reader.state) != IDLE:
+        elif state != IDLE:
             if waits.look_at_request(now, state=state, heard=heard) is Overdue.REQUEST:
                 self._refuse(Refusal(408, "too_slow", "the request took too long to arrive"))
         elif self.is_idle:

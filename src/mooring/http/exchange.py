@@ -14,9 +14,11 @@ from typing import Protocol
 from msgspec import Struct
 
 from mooring.errors import LocalProtocolError
+from mooring.http.handshake import agree
 from mooring.http.head import render_head
 from mooring.http.problems import problem
 from mooring.wire.http import Headers, Request, Response
+from mooring.wire.websocket import WebSocket
 
 __all__ = ["ANSWERED", "STREAMING", "UNANSWERED", "HttpExchange", "Outlet"]
 
@@ -57,6 +59,10 @@ class Outlet(Protocol):
 
     def cut(self) -> None:
         """Abort the connection."""
+        ...
+
+    def switch(self, exchange: "HttpExchange", head: bytes) -> WebSocket | None:
+        """Send the head, and let a WebSocket take the connection over; None: its peer has gone."""
         ...
 
 
@@ -138,6 +144,17 @@ class HttpExchange(Struct, eq=False):
         """Cut the connection; nobody is told of it who asked for it."""
         self.state = ANSWERED
         self._outlet.cut()
+
+    def upgrade(self, subprotocol: str) -> WebSocket | None:
+        """Make the connection a WebSocket."""
+        if not self._may(UNANSWERED, "upgraded"):
+            return None
+        agreed = agree(self.request, subprotocol)
+        if isinstance(agreed, Response):
+            self.respond(agreed)
+            return None
+        self.state = ANSWERED
+        return self._outlet.switch(self, agreed)
 
     def _may(self, state: int, deed: str) -> bool:
         if self._outlet.gone:

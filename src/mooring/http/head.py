@@ -13,7 +13,7 @@ from http import HTTPStatus
 from mooring.errors import LocalProtocolError
 from mooring.wire.http import Headers
 
-__all__ = ["render_head"]
+__all__ = ["render_head", "render_switch"]
 
 # The connection writes these itself: a second one would change where the answer ends.
 FRAMING_NAMES = frozenset(
@@ -21,6 +21,8 @@ FRAMING_NAMES = frozenset(
 )
 TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
 LINE_BREAKS = re.compile(rb"[\r\n\0]")
+# RFC 9110 §15.5.22: who demands an upgrade says to what. Connections here become nothing else.
+UPGRADE = b"upgrade: websocket\r\nconnection: upgrade\r\n"
 REMEMBERED_LINES = 256
 REMEMBERED_BYTES = 256
 
@@ -40,6 +42,12 @@ def render_head(status: int, headers: Headers, extra: Headers) -> list[bytes]:
     return lines
 
 
+def render_switch(headers: Headers) -> bytes:
+    """The whole head that makes the connection a WebSocket."""
+    lines = [b"HTTP/1.1 101 Switching Protocols\r\n", UPGRADE, *map(_line, headers), b"\r\n"]
+    return b"".join(lines)
+
+
 def _start(status: int) -> bytes:
     global _starts_second  # noqa: PLW0603 - one cache per process, for one clock
     second = int(time.time())
@@ -51,7 +59,8 @@ def _start(status: int) -> bytes:
         if not 200 <= status <= 599:
             raise LocalProtocolError(f"{status} is not the status of an answer", code="bad_response_status")
         phrase, date = _phrases.get(status, ""), formatdate(second, usegmt=True)
-        start = _starts[status] = f"HTTP/1.1 {status} {phrase}\r\ndate: {date}\r\n".encode("ascii")
+        start = f"HTTP/1.1 {status} {phrase}\r\ndate: {date}\r\n".encode("ascii")
+        _starts[status] = start = start + UPGRADE if status == 426 else start
     return start
 
 

@@ -6,7 +6,7 @@ import select
 import socket
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mooring.http.crowd import TOO_MANY
 from mooring.http.heads import KnownHeads
@@ -17,11 +17,25 @@ from mooring.wire.http import App, Exchange
 
 if TYPE_CHECKING:
     from mooring.http.connection import Connection
+    from mooring.http.websocket import WebSocketConnection
 
 __all__ = ["House", "has_unread", "overloaded", "peer_name", "reset_on_close"]
 
 
 log = logging.getLogger("mooring.http")
+
+
+class Slow(Protocol):
+    """A connection for which something waits to be sent."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much."""
+        ...
+
+    def abort(self) -> None:
+        """Cut it now."""
+        ...
 
 
 class House:
@@ -35,11 +49,13 @@ class House:
         self.clock = clock
         self.admit = admit
         self.budget = Budget(limits.max_unfinished_bytes)
-        """Bodies that arrive, and those of requests that wait behind others of their connection."""
+        """Bodies and messages that arrive, and requests that wait behind others of their connection."""
         self.known_heads = KnownHeads()
         self.arriving: set[Connection] = set()
         """Accepted, on their way to a transport."""
         self.connections: set[Connection] = set()
+        self.upgraded: set[WebSocketConnection] = set()
+        """Those that have become WebSockets: for the app to end, not for us when they are idle."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when a connection has come or gone."""
         self.announces_close = False
@@ -47,17 +63,21 @@ class House:
         self.stopped = False
         """No connection comes any more; idle ones close, spread over `spread_s`."""
         self.spread_s = 1.0
-        self._slow: set[Connection] = set()
+        self._slow: set[Slow] = set()
         self._weighing = False
 
-    def note_slow(self, connection: "Connection") -> None:
+    def all_served(self) -> "tuple[Connection | WebSocketConnection, ...]":
+        """Every connection that has a transport."""
+        return (*self.connections, *self.upgraded)
+
+    def note_slow(self, connection: Slow) -> None:
         """Answers wait there for a peer to read them. Looked at in the next turn: by then many are sent."""
         self._slow.add(connection)
         if not self._weighing:
             self._weighing = True
             asyncio.get_running_loop().call_soon(self._weigh)
 
-    def note_fast(self, connection: "Connection") -> None:
+    def note_fast(self, connection: Slow) -> None:
         """None does any more."""
         self._slow.discard(connection)
 

@@ -30,10 +30,10 @@ class Limits:
     max_headers: int = 100
     """Apache's LimitRequestFields; browsers send about 20. More is 431."""
     max_body_bytes: int = 64 * MIB
-    """The size of the largest message the proxy takes. More is 413."""
+    """The size of the largest message the proxy takes. More is 413, on a WebSocket 1009."""
     max_unfinished_bytes: int = 256 * MIB
-    """Bodies that are still arriving, or wait behind other requests of their connection, of all
-    connections together: four of the largest. More is 503, but for a small one."""
+    """Bodies and messages that are still arriving, or wait behind others of their connection, of all
+    connections together: four of the largest. More is 503 (on a WebSocket 1013), but for a small one."""
     max_unsent_bytes: int = 256 * MIB
     """Answers that peers have not read, of all connections together. Beyond that the slowest are cut."""
     max_pipelined: int = 8
@@ -42,9 +42,11 @@ class Limits:
     header_timeout_s: float = 30.0
     """For a whole request head, however slowly it trickles in (Apache allows 20–40 s)."""
     read_idle_timeout_s: float = 20.0
-    """Between two reads of an unfinished request. A body has no total bound: uploads may be slow."""
+    """Between two reads of an unfinished request or message. A body has no total bound: uploads may be
+    slow."""
     keep_alive_timeout_s: float = 75.0
-    """nginx's. Longer than the 60 s of common balancers, so that they close first."""
+    """nginx's. Longer than the 60 s of common balancers, so that they close first. A WebSocket has as long
+    for its first message."""
     handshake_timeout_s: float = 10.0
     """For TLS: three round trips, and a second chance for a lost packet."""
 
@@ -53,8 +55,15 @@ class Limits:
     write_stall_timeout_s: float = 30.0
     """A peer that takes not one byte for so long does not come back."""
 
+    ping_interval_s: float = 20.0
+    """A WebSocket that was not heard for so long is asked for a sign of life: before balancers (60 s) and
+    most address translators (from 30 s on) forget it. The websockets library has the same."""
+    ping_timeout_s: float = 20.0
+    """And so long it may take to answer: three retransmissions, after a second of no network."""
+
     linger_timeout_s: float = 2.0
-    """How long we read on after an early answer, so that a peer still sending gets it (nginx: 5 s)."""
+    """How long we read on after an early answer, so that a peer still sending gets it (nginx: 5 s); and
+    how long a WebSocket has to answer our goodbye."""
     linger_bytes: int = 16 * MIB
     """And how much of it; beyond that the peer plainly does not listen."""
     first_request_grace_s: float = 1.0
@@ -68,6 +77,8 @@ class Limits:
             self.read_idle_timeout_s,
             self.keep_alive_timeout_s,
             self.write_stall_timeout_s,
+            self.ping_interval_s,
+            self.ping_timeout_s,
             self.linger_timeout_s,
             self.first_request_grace_s,
         )

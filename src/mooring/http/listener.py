@@ -6,9 +6,9 @@ not say how many are on their way. That gap is what makes other servers lose req
 
 Invariants:
 - A connection belongs to exactly one of: the kernel's backlog, `arriving` (accepted, on its way
-  to a transport, TLS handshake included) and `connections`, both of the house.
+  to a transport, TLS handshake included), `connections` and `upgraded`, all three of the house.
 - Once `stop_accepting` has returned, the backlog is empty and its socket closed; so when
-  the other two are empty as well, nothing is left: that is what `wait_drained` waits for.
+  the others are empty as well, nothing is left: that is what `wait_drained` waits for.
 - One timer sweeps all connections; it runs only while there are any.
 """
 
@@ -83,7 +83,12 @@ class Listener:
     @property
     def connections(self) -> int:
         """How many there are, those on their way included."""
-        return len(self._house.connections) + len(self._house.arriving)
+        return len(self._house.connections) + len(self._house.arriving) + len(self._house.upgraded)
+
+    @property
+    def websockets(self) -> int:
+        """How many of them have become WebSockets."""
+        return len(self._house.upgraded)
 
     @property
     def refused(self) -> int:
@@ -127,7 +132,7 @@ class Listener:
         2. A connection without a request so far may still send one, within the grace.
         3. Idle ones are closed one by one over `spread_s`, so that their peers do not come
            back all at once; a request that arrives before is answered.
-        4. Requests under way finish; streams are for the app to end.
+        4. Requests under way finish; streams and WebSockets are for the app to end.
         """
         house = self._house
         house.announces_close = True
@@ -160,7 +165,7 @@ class Listener:
         self._close_listening()
         for task in self._handing_over:
             task.cancel()
-        for connection in tuple(self._house.connections):
+        for connection in self._house.all_served():
             connection.abort()
 
     async def aclose(self) -> None:
@@ -307,5 +312,5 @@ class Listener:
         if self.connections:
             self._restart_sweep()
         now = self._house.clock()
-        for connection in tuple(self._house.connections):
+        for connection in self._house.all_served():
             connection.sweep(now)

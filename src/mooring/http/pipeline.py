@@ -17,6 +17,7 @@ from typing import Protocol
 from mooring.http.exchange import ANSWERED, STREAMING, HttpExchange
 from mooring.http.house import reset_on_close
 from mooring.wire.http import Request
+from mooring.wire.websocket import WebSocket
 
 __all__ = ["Pipeline"]
 
@@ -40,6 +41,10 @@ class Owner(Protocol):
 
     def end_by_close(self) -> None:
         """A stream is over that only the end of the connection ends."""
+        ...
+
+    def hand_over(self) -> WebSocket:
+        """Let go of the transport, and of what was read from it and is no request."""
         ...
 
 
@@ -115,6 +120,16 @@ class Pipeline:
             # A transport that failed to send knows that the peer has gone a turn before we are told.
             return not self.is_paused and not self._transport.is_closing()
         return sum(map(len, exchange.held)) < self._high_water_bytes
+
+    def switch(self, exchange: HttpExchange, head: bytes) -> WebSocket | None:
+        """See `Outlet`."""
+        if self.peer_is_done or self.pending[0] is not exchange:
+            self.cut()  # it has left already; or it is no connection that stands still behind a request
+            return None
+        self.pending.clear()
+        self.write(head)
+        self.gone = True
+        return self._owner.hand_over()
 
     def cut(self) -> None:
         """See `Outlet`."""

@@ -7,8 +7,9 @@
 - Trailer fields are read and dropped, or refused: nothing in a body's tail can pass for a header.
 - A request that asks for an upgrade is a normal request. httptools stops at the end of
   its head, without its body (Java's HTTP client offers h2c on every POST), so framing is
-  replayed into a fresh parser that goes on with the body. WebSocket's hand-over will
-  branch off in `_resume_after_upgrade`, before that.
+  replayed into a fresh parser that goes on with the body.
+- Only behind one that offers a WebSocket does reading stop: what follows may be frames. It is kept
+  (`take_unread`) until somebody has decided; `resume` says that it is HTTP after all.
 """
 
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from mooring.http.rules import (
     body_length,
     check_host,
     expects_continue,
+    offers_websocket,
     split_target,
     wants_close,
 )
@@ -31,9 +33,18 @@ from mooring.wire.budget import Budget
 from mooring.wire.http import Head, Request, Response
 from mooring.wire.pieces import Pieces, keep_piece
 
-__all__ = ["BODY", "FREE_BODY_BYTES", "HEAD", "HEAD_OVERHEAD_BYTES", "IDLE", "Admission", "RequestReader"]
+__all__ = [
+    "BODY",
+    "FREE_BODY_BYTES",
+    "HEAD",
+    "HEAD_OVERHEAD_BYTES",
+    "IDLE",
+    "STOPPED",
+    "Admission",
+    "RequestReader",
+]
 
-IDLE, HEAD, BODY, REPLAY = range(4)
+IDLE, HEAD, BODY, REPLAY, STOPPED = range(5)
 
 SINGLE_NAMES = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
 # llhttp heeds these wherever they stand, and would refuse the next request of a connection it calls closed.
@@ -81,6 +92,7 @@ class RequestReader:
         "_peer",
         "_target",
         "_tls",
+        "_unread",
         "_upgrading",
         "_version",
         "_whole",
@@ -109,6 +121,7 @@ class RequestReader:
         self._on_expect = on_expect
         self._peer = peer
         self._tls = tls
+        self._unread = b""
         self._upgrading = False
         self._begun = False
         self._target = b""
@@ -132,14 +145,20 @@ class RequestReader:
                 self._on_request(Request(known.head, body, self._peer, self._tls), True, False)
                 return
             self._whole = data
+        elif self.state == STOPPED:
+            self._unread += data
+            return
         rest = data
         while True:
             try:
                 self._parser.feed_data(rest)
                 break
             except httptools.HttpParserUpgrade as upgrade:
-                self._resume_after_upgrade()
                 rest = memoryview(rest)[upgrade.args[0] :]
+                if offers_websocket(self._head, self._length, self._version) and self._keep_alive:
+                    self._stop_at_upgrade(bytes(rest))
+                    return
+                self._resume_after_upgrade()
             except httptools.HttpParserCallbackError as error:
                 raise error.__context__ or error from None
             except httptools.HttpParserError as error:
@@ -165,6 +184,23 @@ class RequestReader:
             overhead = self._wire_bytes - self._body_bytes - self._chunks * CHUNK_OVERHEAD_BYTES
             if overhead > most:
                 raise Refusal(400, "bad_framing", "more chunk extensions and trailers than body")
+
+    def _stop_at_upgrade(self, rest: bytes) -> None:
+        self._upgrading = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._whole = b""
+        self._unread = rest
+        self.state = STOPPED
+        self._on_request(Request(self._head, b"", self._peer, self._tls, offers_websocket=True), True, False)
+
+    def take_unread(self) -> bytes:
+        """What came behind a request at which reading stopped."""
+        unread, self._unread = self._unread, b""
+        return unread
+
+    def resume(self) -> None:
+        """That request did not change the protocol: what follows is another one."""
+        self.state = IDLE
 
     def _resume_after_upgrade(self) -> None:
         self._upgrading = False

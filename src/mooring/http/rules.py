@@ -23,8 +23,18 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from mooring.http.problems import Refusal
+from mooring.wire.http import Head
 
-__all__ = ["METHODS", "body_length", "check_host", "expects_continue", "split_target", "wants_close"]
+__all__ = [
+    "METHODS",
+    "body_length",
+    "check_host",
+    "expects_continue",
+    "offers_websocket",
+    "split_target",
+    "tokens",
+    "wants_close",
+]
 
 METHODS = {name.encode(): name for name in ("GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH")}
 """Methods an app can see; by the parser's bytes, so that each request shares one string."""
@@ -78,10 +88,23 @@ def expects_continue(fields: Fields, version: str) -> bool:
     return True
 
 
+def tokens(fields: list[bytes]) -> list[bytes]:
+    """The members of a comma-separated list that may be spread over several fields."""
+    return [word for item in b",".join(fields).split(b",") if (word := item.strip(b" \t"))]
+
+
+def offers_websocket(head: Head, length: int, version: str) -> bool:
+    """May the connection become a WebSocket behind this head, whose upgrade the parser has seen?
+
+    With a body, or in HTTP/1.0, `Upgrade` means nothing (RFC 6455 §4.1, RFC 9110 §7.8).
+    """
+    offered = (name.lower() for name in tokens(head.get_all(b"upgrade")))
+    return head.method == "GET" and length == 0 and version == "1.1" and b"websocket" in offered
+
+
 def wants_close(connection: list[bytes]) -> bool:
     """Is `close` among the options in these Connection fields? It wins over all others (RFC 9112 §9.3)."""
-    options = b",".join(connection).lower().split(b",")
-    return any(option.strip(b" \t") == b"close" for option in options)
+    return any(option.lower() == b"close" for option in tokens(connection))
 
 
 @lru_cache(maxsize=256)

@@ -10,6 +10,7 @@ knows the other. Rules of an exchange:
 - The end of the peer's sending ends an open stream (clients that leave close both ways), but not
   an answer that is still to come.
 - `abort` cuts the whole connection, and does not call this exchange's own `on_disconnect`.
+- `upgrade` is an answer too: whole (a refusal, in words), or a WebSocket that takes the connection over.
 - Names of response headers are lower case; those that frame the message are the connection's.
 - `extra_headers` are added to the answer, whatever it is (CORS needs that).
 - Callbacks are called from the event loop, never from inside `respond`, `start`,
@@ -20,6 +21,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from msgspec import Struct
+
+from mooring.wire.websocket import WebSocket
 
 __all__ = ["App", "Exchange", "Head", "Headers", "Request", "Response"]
 
@@ -79,6 +82,8 @@ class Request(Struct, eq=False):
     tls: bool = False
     principal: str = "local"
     """Who asks: `local`, or the name of the token that was presented."""
+    offers_websocket: bool = False
+    """Its connection stands still behind it, and can become a WebSocket (`Exchange.upgrade`)."""
 
     @property
     def method(self) -> str:
@@ -159,6 +164,10 @@ class Exchange(Protocol):
 
     def abort(self) -> None:
         """Cut the connection: the stream is visibly incomplete."""
+        ...
+
+    def upgrade(self, subprotocol: str) -> WebSocket | None:
+        """Make the connection a WebSocket of that subprotocol; None: it cannot be, and was answered."""
         ...
 
 

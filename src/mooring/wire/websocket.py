@@ -1,0 +1,58 @@
+"""The port to a connection that has become a WebSocket. `Exchange.upgrade` gives it.
+
+Rules:
+- Messages are text, whole and valid UTF-8, each at most as long as the body of a request. Whatever else
+  a peer sends ends the connection, by the code that RFC 6455 has for it; the app sees none of it.
+- `on_message` is called for each message, in order. Set it at once: nothing is read before whoever
+  called `upgrade` has returned.
+- `send` and `close` are allowed at any time; once the connection closes they do nothing.
+- `on_closed(code, reason)` is called exactly once, when nothing can be sent or heard any more: with the
+  code of whoever closed it, or `LOST` if nobody said a word.
+- `writable` is false while the peer reads too slowly; meanwhile it is not read either, so whoever does
+  not take answers asks no questions. `on_writable` is called when it turns true again.
+- Callbacks are called from the event loop, never from inside `send` or `close`.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = [
+    "GOING_AWAY",
+    "INTERNAL_ERROR",
+    "INVALID_TEXT",
+    "LOST",
+    "POLICY_VIOLATION",
+    "TRY_AGAIN_LATER",
+    "UNSUPPORTED_DATA",
+    "WebSocket",
+]
+
+# Codes of RFC 6455 §7.4.1 and of IANA's registry, so far as they are ours to say.
+GOING_AWAY = 1001
+UNSUPPORTED_DATA = 1003
+LOST = 1006
+INVALID_TEXT = 1007
+POLICY_VIOLATION = 1008
+INTERNAL_ERROR = 1011
+TRY_AGAIN_LATER = 1013
+
+
+class WebSocket(Protocol):
+    """One connection, both ways."""
+
+    on_message: Callable[[bytes], None] | None
+    on_closed: Callable[[int, str], None] | None
+    on_writable: Callable[[], None] | None
+
+    @property
+    def writable(self) -> bool:
+        """The peer keeps up: less than the high-water mark is waiting to be sent."""
+        ...
+
+    def send(self, text: bytes) -> None:
+        """Send one message; it is valid UTF-8."""
+        ...
+
+    def close(self, code: int, reason: str) -> None:
+        """Say goodbye, after all that was sent; the peer answers, or is cut off soon."""
+        ...

@@ -1,13 +1,21 @@
-"""A raw WebSocket peer for tests: it sends whatever bytes it is told, and reads frames strictly.
-
-Where a test wants a proper client it uses that of the `websockets` package.
-"""
+"""WebSocket peers for tests: raw bytes that may break any rule, and an MCP client that breaks none."""
 
 import asyncio
+import json
 import struct
-from typing import NamedTuple
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect, unix_connect
+from websockets.exceptions import ConnectionClosed
 
 from tests.http_client import Answer, Peer
+from tests.mcp_client import Json
+from tests.support import within
 
 TEXT, BINARY, CONT, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 FIN = 0x80
@@ -79,3 +87,97 @@ async def opened(peer: Peer, path: str = "/", extra: str = "") -> Answer:
     assert answer.headers["sec-websocket-accept"] == ACCEPT
     assert "sec-websocket-extensions" not in answer.headers
     return answer
+
+
+class WsClient:
+    """An MCP client on the client of the `websockets` package."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.notes: list[Json] = []
+        """What came beside the answers that were asked for."""
+        self._ids = count(1)
+
+    async def send(
+        self, method: str, params: Json | None = None, *, id: int | str | None = None
+    ) -> int | str:
+        """Send a request; returns its id."""
+        message: Json = {"jsonrpc": "2.0", "id": next(self._ids) if id is None else id, "method": method}
+        if params is not None:
+            message["params"] = params
+        await self.connection.send(json.dumps(message))
+        return message["id"]  # type: ignore[no-any-return]
+
+    async def notify(self, method: str, params: Json | None = None) -> None:
+        await self.connection.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params or {}}))
+
+    async def respond(self, id: Any, result: Json) -> None:
+        await self.connection.send(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}))
+
+    async def message(self) -> Json:
+        """The next message, whatever it is."""
+        async with within():
+            return json.loads(await self.connection.recv())  # type: ignore[no-any-return]
+
+    async def answer(self, id: int | str | None) -> Json:
+        """The answer to that request; what comes before it is kept in `notes`."""
+        while True:
+            message = await self.message()
+            if "method" not in message and message["id"] == id:
+                return message
+            self.notes.append(message)
+
+    async def ask(self, method: str, params: Json | None = None, **options: Any) -> Json:
+        return await self.answer(await self.send(method, params, **options))
+
+    async def result(self, method: str, params: Json | None = None) -> Json:
+        answer = await self.ask(method, params)
+        assert "result" in answer, answer
+        return answer["result"]  # type: ignore[no-any-return]
+
+    async def initialize(self, version: str = "2025-11-25", capabilities: Json | None = None) -> Json:
+        info = {"name": "test", "version": "1"}
+        params = {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": info}
+        result = await self.result("initialize", params)
+        await self.notify("notifications/initialized")
+        return result
+
+    async def text(self, tool: str, **arguments: Any) -> str:
+        result = await self.result("tools/call", {"name": tool, "arguments": arguments})
+        return str(result["content"][0]["text"])
+
+    async def pid(self) -> int:
+        """Of the scripted server."""
+        return int((await self.result("x/pid"))["pid"])
+
+    async def closed(self) -> tuple[int, str]:
+        """The goodbye of the other side; waits for it."""
+        async with within():
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    self.notes.append(json.loads(await self.connection.recv()))
+        end = self.connection.protocol.close_rcvd
+        return (end.code, end.reason) if end is not None else (1006, "")
+
+
+@asynccontextmanager
+async def ws_client(
+    port: int,
+    *,
+    version: str = "2025-11-25",
+    path: str = "/ws",
+    unix: Path | None = None,
+    **options: Any,
+) -> AsyncIterator[WsClient]:
+    """A client that is initialized, unless `version` is empty."""
+    arguments: Json = {"subprotocols": ["mcp"], "max_size": None, **options}
+    uri = f"{'wss' if 'ssl' in options else 'ws'}://127.0.0.1:{port}{path}"
+    if unix is None:
+        connecting = connect(uri, proxy=None, **arguments)
+    else:
+        connecting = unix_connect(str(unix), uri, **arguments)
+    async with connecting as connection:
+        client = WsClient(connection)
+        if version:
+            await client.initialize(version)
+        yield client

@@ -24,6 +24,7 @@ from mooring.http.router import Router
 from mooring.http.tls import server_context
 from mooring.proxy.sse_transport import SSETransport
 from mooring.proxy.streamable import StreamableHTTP
+from mooring.proxy.ws_transport import WebSocketTransport
 from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.workloads.workload import Workload
 
@@ -112,13 +113,15 @@ def _limits(server: ServerOptions) -> Limits:
 
 
 def _route(router: Router, workload: Workload, pages: Pages) -> None:
-    streamable, sse = StreamableHTTP(workload.proxy), SSETransport(workload.proxy)
+    proxy = workload.proxy
+    streamable, sse, websocket = StreamableHTTP(proxy), SSETransport(proxy), WebSocketTransport(proxy)
     for base in ("", f"/{workload.name}"):
         router.add("POST", f"{base}/mcp", streamable.post)
         router.add("GET", f"{base}/mcp", streamable.get)
         router.add("DELETE", f"{base}/mcp", streamable.delete)
         router.add("GET", f"{base}/sse", sse.get)
         router.add("POST", f"{base}/messages", sse.post)
+        router.add("GET", f"{base}/ws", websocket.get)
     for method in ("GET", "HEAD"):  # health checkers use either
         router.add(method, "/livez", pages.livez)
         router.add(method, "/readyz", pages.readyz)

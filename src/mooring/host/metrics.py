@@ -38,6 +38,7 @@ def render(workload: Workload, listener: Listener) -> bytes:
     page.gauge("instances", "Server processes.", _by("use", instances))
     page.gauge("calls_in_flight", "Calls not answered yet.", [({}, workload.proxy.calls_in_flight)])
     page.gauge("connections", "Open connections.", [({}, listener.connections)])
+    page.gauge("websockets", "How many of them are WebSockets.", [({}, listener.websockets)])
     page.gauge("held_bytes", "Messages held in memory, of all sessions together.", _by("of", held))
     page.gauge("tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
     page.counter(

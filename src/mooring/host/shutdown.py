@@ -4,7 +4,8 @@
 2. Answers carry `Connection: close`; requests still succeed. After the delay new sessions are refused.
 3. Stop accepting. Every accepted connection may still finish its first request; idle ones are
    closed spread over a second.
-4. Calls in flight finish. Streams end after an event with an id and `retry:`.
+4. Calls in flight finish. Streams end after an event with an id and `retry:`, WebSockets with 1001
+   once no call is in flight on them.
 5. At the deadline every remaining call gets an error that names the cause; then force.
 6. Children are stopped after the proxy has drained.
 7. A second signal goes to step 5 at once.
@@ -83,6 +84,7 @@ async def shut_down(
             "call was" if cut == 1 else "calls were",
             extra={"event": "calls_cut", "calls": cut},
         )
+    proxy.hang_up()
     if listener.connections:
         await _until(None, FLUSH_S, listener.wait_drained())
     listener.abort()

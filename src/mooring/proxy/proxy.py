@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
+from typing import Protocol
 
 from mooring.errors import Unavailable
 from mooring.proxy.link import LinkState
@@ -24,6 +25,14 @@ TICKS_AT_REST = 4
 """A session without calls and streams can only become idle: that is noticed within a second."""
 
 
+class Visitor(Protocol):
+    """A connection that has no session, or not yet: nobody but itself can end it."""
+
+    def hang_up(self) -> None:
+        """We shut down."""
+        ...
+
+
 class Proxy:
     """The sessions of one workload."""
 
@@ -40,10 +49,12 @@ class Proxy:
         self.kept = Budget(policy.budget_bytes, policy.max_sessions)
         """Messages of servers: for clients that read slowly, have no stream open or may come back."""
         self.sessions: dict[str, Session] = {}
+        self.visitors: set[Visitor] = set()
         self._backend = backend
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
-        self._refusing: Unavailable | None = None
+        self.refusing: Unavailable | None = None
+        """Why nobody new is let in."""
         self._draining = False
         self._quiet = asyncio.Event()
 
@@ -54,7 +65,7 @@ class Proxy:
 
     def open(self, principal: str, transport: str, client: str) -> Session:
         """A new session. Raises Unavailable when there can be none now."""
-        refusal = self._refusing or self._backend.refusal() or self._make_room()
+        refusal = self.refusing or self._backend.refusal() or self._make_room()
         if refusal is not None:
             self.stats.sessions_refused += 1
             raise refusal
@@ -121,15 +132,20 @@ class Proxy:
 
     def refuse_new(self, cause: str) -> None:
         """No new sessions from now on; those that exist go on."""
-        self._refusing = Unavailable(
+        self.refusing = Unavailable(
             f"shutting down ({cause})", code="shutting_down", hint="try again", retry_after_s=2
         )
 
     def hang_up(self) -> None:
-        """End the streams that wait for news, so that their clients come back elsewhere."""
+        """End the streams that wait for news, so that their clients come back elsewhere.
+
+        What still runs is looked at again and again, until nothing does.
+        """
         self._draining = True
         for session in list(self.sessions.values()):
             session.hang_up(self.policy.drain_retry_ms)
+        for visitor in list(self.visitors):
+            visitor.hang_up()
 
     async def wait_quiet(self) -> None:
         """Until no call is in flight."""

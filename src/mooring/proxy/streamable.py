@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
+from mooring.proxy.batches import is_batch, read_batch
 from mooring.proxy.calls import Reply
 from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
@@ -16,10 +17,10 @@ from mooring.proxy.streams import EventStream
 from mooring.wire import jsonrpc
 from mooring.wire.events import parse_event_id
 from mooring.wire.http import Exchange, Head, Response
-from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
+from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
 from mooring.wire.memory import check_initialize
 from mooring.wire.params import client_name
-from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN, rules_for
+from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
 
 __all__ = ["StreamableHTTP"]
 
@@ -47,7 +48,7 @@ class StreamableHTTP:
             return
         body = request.body
         try:
-            if body[:1] != b"{" and body.lstrip()[:1] == b"[":
+            if is_batch(body):
                 self._post_batch(exchange, terms)
                 return
             message = jsonrpc.parse(body)
@@ -94,21 +95,10 @@ class StreamableHTTP:
         session = self._session_in_era(exchange, terms)
         if session is None:
             return
-        if not rules_for(session.revision).batches:
-            text = f"batches are not part of revision {session.revision}"
-            raise RemoteProtocolError(text, code="invalid_request")
-        if len(exchange.request.body) > MAX_BATCH_BYTES:
-            text = f"a batch may have {MAX_BATCH_BYTES} bytes; send its messages one by one"
-            raise RemoteProtocolError(text, code="invalid_request")
-        messages = jsonrpc.parse_batch(exchange.request.body)
+        messages = read_batch(exchange.request.body, session.revision)
         ids = tuple(m.request_id for m, _ in messages if m.is_request)
-        if len(set(ids)) < len(ids) or any(m.method == "initialize" for m, _ in messages):
-            raise RemoteProtocolError(
-                "a batch must not repeat an id, nor contain initialize", code="invalid_request"
-            )
         reply = Reply(exchange, session.streams, terms.events, ids, len(ids), True)
-        for message, item in messages:
-            line = jsonrpc.one_line(item)
+        for message, line in messages:
             if message.is_request:
                 session.request(message, line, reply)
             elif message.is_response:

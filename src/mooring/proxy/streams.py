@@ -12,6 +12,7 @@ Invariants:
 
 import secrets
 from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.wire import sse
@@ -20,7 +21,7 @@ from mooring.wire.events import EventLog
 from mooring.wire.http import Exchange, Headers
 from mooring.wire.jsonrpc import Id
 
-__all__ = ["EventStream", "Streams"]
+__all__ = ["EventStream", "Outlet", "SocketStream", "Streams"]
 
 SSE_HEADERS: Headers = [
     (b"content-type", b"text/event-stream"),
@@ -28,6 +29,26 @@ SSE_HEADERS: Headers = [
     # Proxies of the nginx kind hold streams back without it.
     (b"x-accel-buffering", b"no"),
 ]
+
+
+class Outlet(Protocol):
+    """What a stream needs of the connection it is attached to: some of an `Exchange`."""
+
+    on_disconnect: Callable[[], None] | None
+    on_writable: Callable[[], None] | None
+
+    @property
+    def writable(self) -> bool:
+        """The client keeps up."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send a piece."""
+        ...
+
+    def end(self) -> None:
+        """There is no more."""
+        ...
 
 
 class EventStream:
@@ -65,7 +86,7 @@ class EventStream:
         self.standalone = standalone
         self.resumable = resumable
         self.priming = priming
-        self.exchange: Exchange | None = None
+        self.exchange: Outlet | None = None
         self.sent = 0
         self.unsent_bytes = 0
         self.finished = False
@@ -84,16 +105,19 @@ class EventStream:
     def attach(self, exchange: Exchange, *, headers: Headers, after: int, now: float) -> None:
         """Send to this client from now on, beginning behind event `after`."""
         self.detach()
-        self.exchange = exchange
-        exchange.on_disconnect = self._lost
-        exchange.on_writable = self._pump
         exchange.start(200, SSE_HEADERS + headers if headers else SSE_HEADERS)
-        self._written_at = now
+        self._join(exchange, now)
         self.sent = max(after, self.log.oldest - 1)  # what was forgotten cannot be sent
         self.unsent_bytes = sum(map(len, self.log.after(after)))
         if self.priming and after == 0:
             exchange.write(sse.encode_position(self.log.id_of(0), retry_ms=self._retry_ms, with_data=True))
         self._pump()
+
+    def _join(self, outlet: Outlet, now: float) -> None:
+        self.exchange = outlet
+        outlet.on_disconnect = self._lost
+        outlet.on_writable = self._pump
+        self._written_at = now
 
     def detach(self) -> None:
         """The client has gone, or is being replaced; what it was sent can be asked for again."""
@@ -170,7 +194,7 @@ class EventStream:
         if self.finished and self.sent == self.log.last:
             self.detach()
 
-    def _write(self, exchange: Exchange, data: bytes) -> None:
+    def _write(self, exchange: Outlet, data: bytes) -> None:
         exchange.write(self._next_event(data))
 
     def _next_event(self, data: bytes) -> bytes:
@@ -185,6 +209,33 @@ class EventStream:
         self.exchange = None
         self.unsent_bytes = 0
         self._on_pressure()
+
+
+class SocketStream(EventStream):
+    """The messages of a session on a WebSocket: each is sent as it is, none is sent again."""
+
+    __slots__ = ()
+
+    def join(self, outlet: Outlet, now: float) -> None:
+        """Send to this client from now on."""
+        self._join(outlet, now)
+
+    def write_rest(self) -> None:
+        """What a slow client has not taken, each by itself: there is nothing around a message."""
+        if self.exchange is not None:
+            for data in self.log.after(self.sent):
+                self._write(self.exchange, data)
+
+    def keep_alive(self, now: float, interval_s: float) -> None:
+        """Nothing to do: the connection has its own."""
+
+    def _next_event(self, data: bytes) -> bytes:
+        self.sent += 1
+        self.forget_oldest()
+        return data
+
+
+Kind = TypeVar("Kind", bound=EventStream)
 
 
 class Streams:
@@ -234,8 +285,16 @@ class Streams:
 
     def open(self, *, standalone: bool) -> EventStream:
         """A new stream; its name tells which kind it is."""
+        return self._open(EventStream, standalone=standalone)
+
+    def open_socket(self) -> SocketStream:
+        """The only stream of a session that is bound to one connection, which needs no events."""
+        self.resumable = False
+        return self._open(SocketStream, standalone=True)
+
+    def _open(self, kind: type[Kind], *, standalone: bool) -> Kind:
         self._count += 1
-        stream = EventStream(
+        stream = kind(
             f"{'g' if standalone else 'p'}{self._count}x{self._tag}",
             standalone=standalone,
             resumable=self.resumable,

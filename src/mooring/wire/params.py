@@ -6,11 +6,21 @@ from msgspec import Raw
 from mooring.wire.jsonrpc import Id
 from mooring.wire.surrogates import tolerant
 
-__all__ = ["cancelled_id", "client_name", "progress_of_call", "progress_of_note"]
+__all__ = ["cancelled_id", "client_name", "progress_of_call", "progress_of_note", "stated_version"]
+
+STATED_VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
 class _Meta(msgspec.Struct, rename="camel"):
     progress_token: Id | None = None
+
+
+class _Stated(msgspec.Struct):
+    version: str | None = msgspec.field(default=None, name=STATED_VERSION)
+
+
+class _Statement(msgspec.Struct):
+    meta: _Stated | None = msgspec.field(default=None, name="_meta")
 
 
 class _Call(msgspec.Struct):
@@ -32,6 +42,7 @@ class _Initialize(msgspec.Struct, rename="camel"):
 
 
 _read_call = tolerant(msgspec.json.Decoder(_Call).decode)
+_read_statement = tolerant(msgspec.json.Decoder(_Statement).decode)
 _read_note = tolerant(msgspec.json.Decoder(_Note).decode)
 _read_initialize = tolerant(msgspec.json.Decoder(_Initialize).decode)
 
@@ -43,6 +54,15 @@ def progress_of_call(params: bytes | Raw) -> Id | None:
     except msgspec.DecodeError:
         return None
     return meta.progress_token if meta is not None else None
+
+
+def stated_version(params: bytes | Raw) -> str | None:
+    """The revision that a request states by itself, as those of 2026-07-28 do."""
+    try:
+        meta = _read_statement(params).meta
+    except msgspec.DecodeError:
+        return None
+    return meta.version if meta is not None else None
 
 
 def progress_of_note(params: bytes | Raw) -> Id | None:

@@ -122,10 +122,11 @@ class WsClient:
     async def answer(self, id: int | str | None) -> Json:
         """The answer to that request; what comes before it is kept in `notes`."""
         while True:
-            message = await self.message()
-            if "method" not in message and message["id"] == id:
-                return message
-            self.notes.append(message)
+            for note in self.notes:
+                if "method" not in note and note["id"] == id:
+                    self.notes.remove(note)
+                    return note
+            self.notes.append(await self.message())
 
     async def ask(self, method: str, params: Json | None = None, **options: Any) -> Json:
         return await self.answer(await self.send(method, params, **options))

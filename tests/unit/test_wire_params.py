@@ -3,7 +3,7 @@
 import pytest
 from msgspec import Raw
 
-from mooring.wire.params import cancelled_id, client_name, progress_of_call, progress_of_note
+from mooring.wire.params import cancelled_id, client_name, progress_of_call, progress_of_note, stated_version
 
 UNREADABLE = [
     b"",
@@ -100,3 +100,11 @@ def test_the_name_of_a_client_fits_one_log_line(params: bytes, name: str) -> Non
 def test_half_a_character_costs_a_client_only_that_character() -> None:
     params = rb'{"clientInfo":{"name":"a\ud83db","version":"1"},"capabilities":{"x":"\udead"}}'
     assert client_name(params) == "ab 1"
+
+
+def test_the_revision_that_a_request_states_by_itself() -> None:
+    name = "io.modelcontextprotocol/protocolVersion"
+    assert stated_version(b'{"_meta":{"%s":"2026-07-28"},"x":1}' % name.encode()) == "2026-07-28"
+    assert stated_version(b'{"%s":"2026-07-28"}' % name.encode()) is None
+    for params in (b"", b"{}", b'{"_meta":null}', b"[]", b'{"_meta":{"%s":7}}' % name.encode()):
+        assert stated_version(params) is None

@@ -54,7 +54,9 @@ class Mooring:
         return self.url.removesuffix("/mcp")
 
     def endpoint(self, transport: str) -> str:
-        """The URL for a client of that transport: `http` or `sse`."""
+        """The URL for a client of that transport: `http`, `sse` or `ws`."""
+        if transport == "ws":
+            return f"{self.base}/ws".replace("http", "ws", 1)
         return self.url if transport == "http" else f"{self.base}/sse"
 
     @property

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ pytestmark = [LINUX_ONLY, pytest.mark.e2e, pytest.mark.timeout(300)]
 
 HANDSHAKE = {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 LONG_S = 600
+WAYS = [*product(CLIENTS, ("http", "sse")), ("typescript-1", "ws")]
+"""The SDK for Python has no WebSocket any more."""
 
 
 class Tap:
@@ -112,8 +115,7 @@ async def test_control_the_client_works_with_the_fixture_itself(kind: str) -> No
         assert unknown.value.code == -32602
 
 
-@pytest.mark.parametrize("transport", ["http", "sse"])
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize(("kind", "transport"), WAYS)
 class TestThroughMooring:
     async def test_everything_crosses(self, kind: str, transport: str, tmp_path: Path) -> None:
         async with (

@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import call_errors, refusals
@@ -15,7 +16,6 @@ from mooring.proxy.batches import is_batch, read_batch
 from mooring.proxy.calls import StreamReply
 from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
-from mooring.proxy.streams import SocketStream
 from mooring.wire import jsonrpc
 from mooring.wire.http import Exchange
 from mooring.wire.jsonrpc import Envelope
@@ -30,6 +30,7 @@ TRANSPORT = "websocket"
 SUBPROTOCOL = "mcp"
 MODERN_METHOD = "server/discover"
 STATED = STATED_VERSION.encode()
+SHUTTING_DOWN = "Mooring is shutting down"
 
 
 class WebSocketTransport:
@@ -49,65 +50,65 @@ class WebSocketTransport:
             Conversation(self._proxy, socket, exchange.request.principal)
 
 
+class _Bound(NamedTuple):
+    """The session of a connection, and where its messages go."""
+
+    session: Session
+    reply: StreamReply
+
+
 class Conversation:
     """What is said on one connection."""
 
-    __slots__ = ("_principal", "_proxy", "_reply", "_session", "_socket", "_stream")
+    __slots__ = ("_bound", "_principal", "_proxy", "_socket")
 
     def __init__(self, proxy: Proxy, socket: WebSocket, principal: str) -> None:
         self._proxy = proxy
         self._socket = socket
         self._principal = principal
-        self._session: Session | None = None
-        self._stream: SocketStream | None = None
-        self._reply: StreamReply | None = None
+        self._bound: _Bound | None = None
         socket.on_message = self._on_message
         socket.on_closed = self._on_closed
         proxy.visitors.add(self)
 
     def hang_up(self) -> None:
         """See `Visitor`."""
-        self._socket.close(GOING_AWAY, "Mooring is shutting down")
+        self._socket.close(GOING_AWAY, SHUTTING_DOWN)
 
     def _on_closed(self, code: int, reason: str) -> None:
         self._proxy.visitors.discard(self)
-        if self._session is not None:
-            self._session.close(f"the connection was closed ({code}{f', {reason}' if reason else ''})")
+        if self._bound is not None:
+            self._bound.session.close(f"the connection was closed ({code}{f', {reason}' if reason else ''})")
 
     # From the client
 
     def _on_message(self, data: bytes) -> None:
         try:
             if is_batch(data):
-                self._take_batch(data)
+                # Its answers come one by one, as they would on an event stream.
+                for message, line in read_batch(data, self._bound.session.revision if self._bound else ""):
+                    self._take(message, line)
             else:
                 self._take(jsonrpc.parse(data), jsonrpc.one_line(data))
         except RemoteProtocolError as error:
             self._say(refusals.bad_request(error).body)
 
-    def _take_batch(self, data: bytes) -> None:
-        """Answers to it come one by one, as they would on an event stream."""
-        for message, line in read_batch(data, self._session.revision if self._session else ""):
-            self._take(message, line)
-
     def _take(self, message: Envelope, line: bytes) -> None:
+        bound = self._bound
         version = _modern_version(message, line)
         if version is not None:
             self._take_stateless(message, version)
-        elif message.method == "initialize" and self._session is None:
+        elif message.method == "initialize":
             self._initialize(message, line)
-        elif self._session is None or self._reply is None:
+        elif bound is None:
             if message.is_request:
                 self._say(call_errors.out_of_order(message.request_id, begun=False))
         elif message.is_request:
-            if message.method == "initialize":
-                check_initialize(line)
-                self._session.client = client_name(message.params)
-            self._session.request(message, line, self._reply)
+            bound.session.request(message, line, bound.reply)
         elif message.is_response:
-            self._session.respond(message, line, _nothing)
+            bound.session.respond(message, line, _nothing)
         else:
-            self._session.notify(message, line, _nothing)
+            bound.session.notify(message, line, _nothing)
 
     def _take_stateless(self, message: Envelope, version: str) -> None:
         """A request of a revision without sessions: it has nothing to do with ours. Not spoken here yet."""
@@ -115,31 +116,34 @@ class Conversation:
             self._say(refusals.unsupported_version(version, message.request_id).body)
 
     def _initialize(self, message: Envelope, line: bytes) -> None:
+        """The first time, or again after it was refused; if it is out of order, the session says so."""
         if not message.is_request:
             raise RemoteProtocolError("initialize must be a request", code="invalid_request")
-        id = message.request_id
         try:
             check_initialize(line)
-            session = self._proxy.open(self._principal, TRANSPORT, client_name(message.params))
+            bound = self._bound or self._open(client_name(message.params))
         except RemoteProtocolError as error:
-            self._say(refusals.bad_request(error, id).body)
+            self._say(refusals.bad_request(error, message.request_id).body)
             return
         except Unavailable as error:
-            self._say(refusals.unavailable(error, id).body)
+            self._say(refusals.unavailable(error, message.request_id).body)
             return
+        bound.session.request(message, line, bound.reply)
+
+    def _open(self, client: str) -> _Bound:
+        session = self._proxy.open(self._principal, TRANSPORT, client)
         self._proxy.visitors.discard(self)
-        self._session = session
-        self._stream = session.streams.open_socket()
-        self._stream.join(_SocketOutlet(self._socket, self._proxy), self._proxy.clock())
-        self._reply = StreamReply(self._stream, session.streams)
-        session.request(message, line, self._reply)
+        stream = session.streams.open_socket()
+        stream.join(_SocketOutlet(self._socket, self._proxy), self._proxy.clock())
+        self._bound = bound = _Bound(session, StreamReply(stream, session.streams))
+        return bound
 
     # To the client
 
     def _say(self, data: bytes) -> None:
         """Something of our own, behind all that waits for the client."""
-        if self._reply is not None:
-            self._reply.deliver(data, self._proxy.clock())
+        if self._bound is not None:
+            self._bound.reply.deliver(data, self._proxy.clock())
         else:
             self._socket.send(data)
 
@@ -175,7 +179,7 @@ class _SocketOutlet:
     def end(self) -> None:
         """The session sends no more: without it the connection is of no use."""
         if self._proxy.refusing is not None:
-            self._socket.close(GOING_AWAY, "Mooring is shutting down")
+            self._socket.close(GOING_AWAY, SHUTTING_DOWN)
         else:
             self._socket.close(INTERNAL_ERROR, "the session has ended; the log says why")
 

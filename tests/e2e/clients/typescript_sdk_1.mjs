@@ -1,4 +1,4 @@
-// TypeScript SDK 1.x: StreamableHTTPClientTransport and SSEClientTransport.
+// TypeScript SDK 1.x: StreamableHTTPClientTransport, SSEClientTransport and WebSocketClientTransport.
 // usage: node typescript_sdk_1.mjs FOLDER, the one whose node_modules has the SDK; commands as in __init__.py.
 
 import { createRequire } from "node:module";
@@ -9,9 +9,11 @@ const require = createRequire(join(process.argv[2], "package.json"));
 const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
 const { SSEClientTransport } = require("@modelcontextprotocol/sdk/client/sse.js");
 const { StreamableHTTPClientTransport } = require("@modelcontextprotocol/sdk/client/streamableHttp.js");
+const { WebSocketClientTransport } = require("@modelcontextprotocol/sdk/client/websocket.js");
 const types = require("@modelcontextprotocol/sdk/types.js");
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
+const TRANSPORTS = { http: StreamableHTTPClientTransport, sse: SSEClientTransport, ws: WebSocketClientTransport };
 const running = new Map(); // id of a call → its AbortController
 let client;
 let transport;
@@ -37,7 +39,7 @@ const COMMANDS = {
     });
     answer(types.ListRootsRequestSchema, "roots/list", { roots: [{ uri: "file:///harbour" }] });
     client.fallbackNotificationHandler = async ({ method, params }) => say({ event: "notification", method, params });
-    transport = new (kind === "sse" ? SSEClientTransport : StreamableHTTPClientTransport)(new URL(url));
+    transport = new TRANSPORTS[kind ?? "http"](new URL(url));
     await client.connect(transport);
     return { version: transport.protocolVersion ?? null, session: transport.sessionId ?? null };
   },

@@ -49,6 +49,10 @@ class Report:
     def passed(self) -> int:
         return sum(scenario.passed for scenario in self.required)
 
+    @property
+    def failed(self) -> list[str]:
+        return [scenario.name for scenario in self.required if not scenario.passed]
+
     def table(self) -> str:
         rows = [scenario.row() for scenario in self.required]
         rows += [f"{scenario.row()} (not required)" for scenario in self.others]

@@ -14,6 +14,23 @@ from tests.e2e.serving import FIXTURE, fixture_over_http
 pytestmark = [LINUX_ONLY, pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 REQUIRED = {"2025-11-25": 30, "2026-07-28": 37}
+ONE_REVISION = Path(__file__).parent / "one_revision.py"
+NEEDS_MODERN_TOOLS = {
+    f"input-required-result-{name}"
+    for name in (
+        "basic-elicitation",
+        "basic-sampling",
+        "basic-list-roots",
+        "request-state",
+        "multiple-input-requests",
+        "multi-round",
+        "non-tool-request",
+        "result-type",
+        "tampered-state",
+        "capability-check",
+    )
+}
+"""Scenarios for tools that answer `input_required` themselves, which a handshake server cannot."""
 
 
 @asynccontextmanager
@@ -23,12 +40,21 @@ async def through_mooring() -> AsyncIterator[str]:
         yield mooring.url
 
 
+@asynccontextmanager
+async def before_a_handshake_server() -> AsyncIterator[str]:
+    """The same, of the handshake era only."""
+    python = parts.python_of("sdk-2")
+    async with running_mooring(server=[python, ONE_REVISION, "2025-11-25", python, FIXTURE]) as mooring:
+        yield mooring.url
+
+
 @pytest.mark.parametrize(
     ("serving", "revision"),
     [
         pytest.param(fixture_over_http, "2025-11-25", id="direct-2025-11-25"),
         pytest.param(fixture_over_http, "2026-07-28", id="direct-2026-07-28"),
         pytest.param(through_mooring, "2025-11-25", id="mooring-2025-11-25"),
+        pytest.param(through_mooring, "2026-07-28", id="mooring-2026-07-28"),
     ],
 )
 async def test_every_required_scenario_passes(
@@ -40,3 +66,12 @@ async def test_every_required_scenario_passes(
     print(report.table())
     assert report.passed == len(report.required) == REQUIRED[revision], report.table()
     assert report.exit_status == 0
+
+
+async def test_a_handshake_server_passes_all_that_needs_no_modern_tools(tmp_path: Path) -> None:
+    parts.require("npm", "node", "sdk-2")
+    async with before_a_handshake_server() as url:
+        old = await examine(url, "2025-11-25", tmp_path / "old")
+        new = await examine(url, "2026-07-28", tmp_path / "new")
+    assert old.passed == len(old.required) == REQUIRED["2025-11-25"], old.table()
+    assert set(new.failed) == NEEDS_MODERN_TOOLS, new.table()

@@ -87,6 +87,9 @@ class _Backend:
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None: ...
     def settle(self) -> None: ...
 
+    def doubt_handshakes(self) -> bool:
+        return False
+
 
 class _Exchange:
     """Takes one answer, and renders it: no header may break it."""

@@ -249,15 +249,19 @@ async def test_bad_messages_are_refused_and_reach_nobody(body: bytes, status: in
         assert len(await client.heard()) == before + 1
 
 
-async def test_a_modern_request_is_told_which_revisions_there_are() -> None:
+async def test_a_request_of_an_unknown_revision_is_told_which_there_are() -> None:
     async with hosting(SCRIPTED) as host, McpClient(host.port) as client:
-        body = client.request("server/discover", {"_meta": {}}, id="d")
-        for headers in ({"MCP_Protocol_Version": "2026-07-28"}, {}):
-            answer = await client.raw("POST", body, **headers)
-            error = json.loads(answer.body)["error"]
-            assert (answer.status, error["code"]) == (400, -32022)
-            assert error["data"]["requested"] == "2026-07-28"
-            assert set(error["data"]["supported"]) == {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2030-01-01",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        body = client.request("server/discover", {"_meta": meta}, id="d")
+        answer = await client.raw(
+            "POST", body, MCP_Protocol_Version="2030-01-01", Mcp_Method="server/discover"
+        )
+        error = json.loads(answer.body)["error"]
+        assert (answer.status, error["code"], error["data"]["requested"]) == (400, -32022, "2030-01-01")
+        assert {"2024-11-05", "2026-07-28"} < set(error["data"]["supported"])
 
 
 async def test_wrong_headers_are_refused() -> None:

@@ -6,7 +6,7 @@ from mooring.errors import RemoteProtocolError
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Channel
 from mooring.wire.jsonrpc import Envelope
-from mooring.wire.memory import Handshake, Memory, expect_handshake
+from mooring.wire.memory import Memory, expect_handshake
 
 __all__ = ["introduce"]
 
@@ -26,15 +26,16 @@ async def introduce(channel: Channel, memory: Memory, requests: OwnRequests, id_
             continue
         response = await requests.ask(channel, step.line, step.id)
         if n == 0:
-            _compare(response, memory.handshake, channel.pid)
+            _compare(response, memory, channel.pid)
         elif response.error:
             log.warning("pid %d refused what its predecessor had accepted: %s", channel.pid, step.id)
 
 
-def _compare(response: Envelope, known: Handshake | None, pid: int) -> None:
+def _compare(response: Envelope, memory: Memory, pid: int) -> None:
     """Is the new instance what the client was promised?"""
-    fresh = expect_handshake(response)
+    fresh, known = expect_handshake(response), memory.handshake
     if known is None:
+        memory.introduced(fresh, bytes(response.result))
         return
     if fresh.protocol_version != known.protocol_version:
         text = f"the server now speaks {fresh.protocol_version}, not {known.protocol_version}"

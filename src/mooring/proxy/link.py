@@ -29,7 +29,7 @@ from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.proxy.waiting import Waiting, WaitingLine
 from mooring.wire.budget import Budget
-from mooring.wire.jsonrpc import Envelope
+from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Memory
 
@@ -68,6 +68,10 @@ class LinkOwner(Protocol):
 
     def on_long_line(self, line: LongLine) -> None:
         """See `Receiver`."""
+        ...
+
+    def on_related(self, line: bytes, id: Id) -> None:
+        """See `FaceReceiver`."""
         ...
 
     def on_up(self, channel: Channel) -> None:
@@ -118,6 +122,7 @@ class Link:
         "_waiting",
         "on_line",
         "on_long_line",
+        "on_related",
         "reset_by",
         "state",
     )
@@ -137,6 +142,7 @@ class Link:
         # Straight to the owner: this is the path of every answer.
         self.on_line = owner.on_line
         self.on_long_line = owner.on_long_line
+        self.on_related = owner.on_related
         self._owner = owner
         self._backend = backend
         self._policy = policy
@@ -340,6 +346,13 @@ class Link:
         self._owner.on_lost(exit, channel.consumed)
         if self._waiting.items or self._owner.wants_instance(exit):
             self.wake()
+
+    def try_again(self, call: Call, reason: str) -> None:
+        """The call was refused, by an instance of the wrong kind: give it to the next one."""
+        self.state = ASLEEP
+        self._drop(reason)
+        self.send_again(call)
+        self.wake()
 
     def sleep(self, reason: str, *, reset_by: str) -> None:
         """Let the instance go."""

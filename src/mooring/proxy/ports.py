@@ -109,6 +109,10 @@ class Backend(Protocol):
         """
         ...
 
+    def doubt_handshakes(self) -> bool:
+        """An instance has refused `initialize`: is it worth trying again, because we look closer now?"""
+        ...
+
     def settle(self) -> None:
         """A session has ended that had no instance: nothing need be kept ready for it any more."""
         ...

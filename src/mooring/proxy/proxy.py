@@ -7,13 +7,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from mooring.errors import Unavailable
+from mooring.proxy.era_backend import EraBackend
 from mooring.proxy.link import LinkState
+from mooring.proxy.modern_reply import ModernReply
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend
 from mooring.proxy.session import Session
+from mooring.proxy.stateless import Stateless
 from mooring.proxy.stats import Stats
+from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
+from mooring.wire.modern import ModernRequest
 
 __all__ = ["Proxy"]
 
@@ -50,7 +55,11 @@ class Proxy:
         """Messages of servers: for clients that read slowly, have no stream open or may come back."""
         self.sessions: dict[str, Session] = {}
         self.visitors: set[Visitor] = set()
-        self._backend = backend
+        trunks = Trunks(
+            backend, policy=policy, stats=self.stats, noise=self.noise, in_flight=self.in_flight, clock=clock
+        )
+        self.stateless = Stateless(trunks, policy, clock)
+        self._backend = EraBackend(backend, trunks, self.stateless, clock)
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
         self.refusing: Unavailable | None = None
@@ -61,7 +70,7 @@ class Proxy:
     @property
     def calls_in_flight(self) -> int:
         """Calls that have not been answered."""
-        return sum(len(session.calls) for session in self.sessions.values())
+        return sum(len(session.calls) for session in self.sessions.values()) + self.stateless.calls_in_flight
 
     def open(self, principal: str, transport: str, client: str) -> Session:
         """A new session. Raises Unavailable when there can be none now."""
@@ -85,9 +94,24 @@ class Proxy:
         )
         session.client = client
         self.sessions[session.id] = session
+        self.start_clock()
+        return session
+
+    def handshakes_refused(self) -> None:
+        """Somebody has found out that the server refuses `initialize`."""
+        self._backend.doubt_handshakes()
+
+    def start_clock(self) -> None:
+        """Something is there that has time-outs."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
-        return session
+
+    def take(self, request: ModernRequest, reply: ModernReply, principal: str) -> None:
+        """A request of 2026-07-28. Raises Unavailable when there can be none now."""
+        if self.refusing is not None:
+            raise self.refusing
+        self.start_clock()
+        self.stateless.take(request, reply, principal)
 
     def _make_room(self) -> Unavailable | None:
         """At the bound, the session that has slept longest gives way; if none sleeps, nobody does."""
@@ -123,9 +147,11 @@ class Proxy:
                 session.tick(now)
             except Exception:  # one session's trouble must not stop the clock of the others
                 log.exception("session %s: time could not be kept", session.short_id)
+        self.stateless.tick(now)
+        self._check_quiet()
         if self._draining:
             self.hang_up()
-        if self.sessions:
+        if self.sessions or self.stateless.is_busy:
             self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     # Shutdown ------------------------------------------------------------------------------
@@ -146,6 +172,7 @@ class Proxy:
             session.hang_up(self.policy.drain_retry_ms)
         for visitor in list(self.visitors):
             visitor.hang_up()
+        self.stateless.hang_up()
 
     async def wait_quiet(self) -> None:
         """Until no call is in flight."""
@@ -161,7 +188,8 @@ class Proxy:
 
     def cut(self, reason: str, message: str) -> int:
         """Answer every call in flight with an error, now; returns how many there were."""
-        return sum(session.cut(reason, message) for session in list(self.sessions.values()))
+        cut = sum(session.cut(reason, message) for session in list(self.sessions.values()))
+        return cut + self.stateless.cut(reason, message)
 
     async def aclose(self, reason: str) -> None:
         """End every session; nothing of them runs afterwards."""
@@ -172,3 +200,4 @@ class Proxy:
             self._timer.cancel()
             self._timer = None
         await asyncio.gather(*(session.wait_closed() for session in sessions))
+        await self.stateless.aclose(reason)

@@ -62,6 +62,13 @@ def unsupported_version(requested: str, id: Id | None) -> Response:
     return Response(400, jsonrpc.error_response(id, jsonrpc.UNSUPPORTED_VERSION, text, data), JSON_HEADERS)
 
 
+def only_post() -> Response:
+    """2026-07-28 has no streams of a session, and no sessions."""
+    text = "this revision has POST only"
+    body = jsonrpc.error_response(None, INVALID_REQUEST, text)
+    return Response(405, body, [*JSON_HEADERS, (b"allow", b"POST")])
+
+
 def not_acceptable(wanted: str) -> Response:
     """The Accept header excludes what we would answer."""
     text = f"Accept must allow {wanted}"

@@ -18,6 +18,7 @@ from mooring.proxy.call_errors import Failure, overdue
 from mooring.proxy.calls import Call, Reply, ReplyPort
 from mooring.proxy.delivery import Delivery
 from mooring.proxy.link import LARGE_BYTES, Link, LinkState
+from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
@@ -48,6 +49,7 @@ class Session:
 
     __slots__ = (
         "_asked",
+        "_backend",
         "_clock",
         "_closed",
         "_delivery",
@@ -98,6 +100,7 @@ class Session:
         self.last_used = clock()
         own_id = f"mooring-{id[:12]}"
         self._asked = Asked(own_id, policy.max_asked)
+        self._backend = backend
         self._clock = clock
         self._closed = False
         self._in_flight = in_flight
@@ -250,6 +253,21 @@ class Session:
         else:
             self._on_message(message, line)
 
+    def on_related(self, line: bytes, id: Id) -> None:
+        """The same, of a message that belongs to the call of that id."""
+        message, call = jsonrpc.parse(line), self.calls.get(id)
+        if call is None or not call.reply.can_deliver:
+            self._on_message(message, line)
+            return
+        if message.is_request:
+            if not self._asked.takes(message.request_id):
+                text = "the client leaves too many requests unanswered"
+                self._link.answer(jsonrpc.error_response(message.request_id, INTERNAL_ERROR, text))
+                return
+            line = self._asked.ask(message, line)
+        call.touched = now = self._clock()
+        call.reply.deliver(line, now)
+
     def _on_batch(self, line: bytes) -> None:
         if len(line) > MAX_BATCH_BYTES:
             text = f"a batch of {len(line)} bytes is over the limit of {MAX_BATCH_BYTES}"
@@ -323,6 +341,11 @@ class Session:
     def _open(self, call: Call, response: Envelope, line: bytes, now: float) -> None:
         """The answer to the client's `initialize`: with it the session begins, or it never was."""
         try:
+            if response.error and self._backend.doubt_handshakes():
+                self.calls[call.id] = call
+                self._in_flight.taken_bytes += len(call.line)
+                self._link.try_again(call, "it refuses initialize")
+                return
             if response.error:
                 raise RemoteProtocolError("the server refused to initialize", code="initialize_failed")
             handshake = read_handshake(response.result)
@@ -424,37 +447,14 @@ class Session:
         for call in reversed(list(self.calls.values())):
             if not call.sent:
                 continue
-            if call.cancelled_at is not None:
-                self._fail(call, Failure("cancelled", f"cancelled; the server ended ({exit}) meanwhile"))
-            elif self._may_send_again(call, consumed):
+            if call.cancelled_at is None and may_send_again(call, consumed, self._policy, self.memory):
                 self._stats.calls_retried += 1
                 call.waiting_since = self._clock()
                 self._link.send_again(call)
             else:
-                self._fail_lost(call, exit)
+                self._fail(call, lost(call, exit, self.memory))
         if not self._is_begun() and not self.streams.in_use:
             self.close(f"the server ended ({exit}) before it was initialized")
-
-    def _may_send_again(self, call: Call, consumed: int) -> bool:
-        """Was not one byte of it read; or may it be repeated, and has not been?
-
-        Not one byte: a server may act on a message as soon as its last brace is there.
-        """
-        if call.method == "initialize":
-            # Once, for a spare that died as it was taken; of a server that cannot start we tell at once.
-            again, call.retried = call.position >= consumed and not call.retried, True
-            return again
-        if call.position >= consumed:
-            return True
-        if not self._policy.retry or call.retried:
-            return False
-        call.retried = self.memory.may_repeat(call.method, call.params)
-        return call.retried
-
-    def _fail_lost(self, call: Call, exit: ExitLike) -> None:
-        retryable = self.memory.may_repeat(call.method, call.params)
-        text = f"the server ended ({exit}) while it was handling {call.method}; it may have been executed"
-        self._fail(call, Failure("server_exited", text, retryable=retryable, exit=exit))
 
     def on_let_go(self, reason: str) -> None:
         """The instance is stopped, the session goes on: answers to it must not reach the next one."""

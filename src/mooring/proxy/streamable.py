@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
 from mooring.proxy.batches import is_batch, read_batch
-from mooring.proxy.calls import Reply
+from mooring.proxy.calls import JSON_HEADERS, Reply
+from mooring.proxy.modern_reply import ModernReply
+from mooring.proxy.modern_server import LISTEN
 from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
 from mooring.proxy.streams import EventStream
@@ -19,8 +21,9 @@ from mooring.wire.events import parse_event_id
 from mooring.wire.http import Exchange, Head, Response
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
 from mooring.wire.memory import check_initialize
+from mooring.wire.modern import Rejection, http_status, read_request
 from mooring.wire.params import client_name
-from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
+from mooring.wire.revisions import HANDSHAKE_REVISIONS
 
 __all__ = ["StreamableHTTP"]
 
@@ -57,7 +60,7 @@ class StreamableHTTP:
             return
         id = message.request_id if message.is_request else None
         if terms.is_modern or message.method == MODERN_METHOD:
-            exchange.respond(refusals.unsupported_version(terms.version or MODERN, id))
+            self._post_modern(exchange, terms, message)
             return
         line = jsonrpc.one_line(body)
         if message.method == "initialize" and terms.session is None:
@@ -72,6 +75,30 @@ class StreamableHTTP:
             session.respond(message, line, lambda: exchange.respond(ACCEPTED))
         else:
             session.notify(message, line, lambda: exchange.respond(ACCEPTED))
+
+    def _post_modern(self, exchange: Exchange, terms: "Terms", message: Envelope) -> None:
+        """A message of the era without handshakes: a request, which is on its own."""
+        if not message.is_request:
+            if message.is_notification:  # none is defined; whoever sends one need not be told
+                exchange.respond(ACCEPTED)
+                return
+            error = RemoteProtocolError("responses cannot be sent in this revision", code="invalid_request")
+            exchange.respond(refusals.bad_request(error))
+            return
+        request = read_request(message, exchange.request.head)
+        if isinstance(request, Rejection):
+            body = request.response(message.request_id)
+            exchange.respond(Response(http_status(request.code), body, JSON_HEADERS))
+            return
+        if request.method == LISTEN and not terms.events:
+            exchange.respond(refusals.not_acceptable("text/event-stream"))
+            return
+        proxy = self._proxy
+        reply = ModernReply(exchange, terms.events, proxy.clock(), proxy.policy.keep_alive_s)
+        try:
+            proxy.take(request, reply, exchange.request.principal)
+        except Unavailable as error:
+            exchange.respond(refusals.unavailable(error, message.request_id))
 
     def _initialize(self, exchange: Exchange, terms: "Terms", message: Envelope, line: bytes) -> None:
         if not message.is_request:
@@ -111,7 +138,7 @@ class StreamableHTTP:
     def _session_in_era(self, exchange: Exchange, terms: "Terms") -> Session | None:
         """The same for a request whose revision has not been looked at."""
         if terms.is_modern:
-            exchange.respond(refusals.unsupported_version(terms.version or MODERN, None))
+            exchange.respond(refusals.only_post())
             return None
         return self._session(exchange, terms, None)
 
@@ -130,7 +157,7 @@ class StreamableHTTP:
     def get(self, exchange: Exchange) -> None:
         """A stream for what belongs to no call; or, with Last-Event-ID, the rest of one that was cut."""
         terms = _read_terms(exchange.request.head)
-        if not terms.events:
+        if not terms.events and not terms.is_modern:
             exchange.respond(refusals.not_acceptable("text/event-stream"))
             return
         session = self._session_in_era(exchange, terms)
@@ -180,7 +207,7 @@ class StreamableHTTP:
 
     def delete(self, exchange: Exchange) -> None:
         """The client ends its session."""
-        session = self._session(exchange, _read_terms(exchange.request.head), None)
+        session = self._session_in_era(exchange, _read_terms(exchange.request.head))
         if session is not None:
             session.close("the client ended it")
             exchange.respond(Response(204))

@@ -25,12 +25,14 @@ __all__ = [
     "INVALID_PARAMS",
     "INVALID_REQUEST",
     "MAX_BATCH_BYTES",
+    "METHOD_NOT_FOUND",
     "PARSE_ERROR",
     "UNSUPPORTED_VERSION",
     "Envelope",
     "Id",
     "encode_id",
     "error_code",
+    "error_code_of",
     "error_response",
     "identify",
     "notification",
@@ -44,6 +46,7 @@ __all__ = [
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
@@ -214,6 +217,23 @@ def error_response(id: Id | None, code: int, message: str, data: Mapping[str, An
     if data is not None:
         error["data"] = data
     return b"".join((b'{"jsonrpc":"2.0","id":', encode_id(id), b',"error":', _encode(error), b"}"))
+
+
+class _ErrorObject(msgspec.Struct):
+    code: int = INTERNAL_ERROR
+
+
+_decode_error = msgspec.json.Decoder(_ErrorObject).decode
+
+
+def error_code_of(response: Envelope) -> int:
+    """The code of a response that is an error; 0 of a result."""
+    if not response.error:
+        return 0
+    try:
+        return _decode_error(response.error).code
+    except MALFORMED:
+        return INTERNAL_ERROR
 
 
 _ERROR_CODES: dict[type[MooringError], int] = {

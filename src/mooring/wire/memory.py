@@ -165,7 +165,15 @@ class Memory:
     WATCHED = frozenset({"tools/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
     """Methods whose answers matter here."""
 
-    __slots__ = ("_initialize", "_initialized", "_level", "_repeatable", "_subscriptions", "handshake")
+    __slots__ = (
+        "_initialize",
+        "_initialized",
+        "_level",
+        "_repeatable",
+        "_subscriptions",
+        "handshake",
+        "initialize_result",
+    )
 
     def __init__(self) -> None:
         self._initialize: Replay | None = None
@@ -174,6 +182,18 @@ class Memory:
         self._subscriptions: dict[str, bytes] = {}
         self._repeatable: dict[str, bool] = {}
         self.handshake: Handshake | None = None
+        self.initialize_result = b""
+        """As the server said it, if the words are ours (`introduce_as`)."""
+
+    def introduce_as(self, initialize: Replay) -> None:
+        """Words of our own for `initialize`: there is no client whose words could be remembered."""
+        self._initialize = initialize
+        self._initialized = jsonrpc.notification("notifications/initialized")
+
+    def introduced(self, handshake: Handshake, result: bytes) -> None:
+        """The first instance has answered them."""
+        self.handshake = handshake
+        self.initialize_result = result
 
     def opened(self, initialize: Replay, handshake: Handshake) -> None:
         """The handshake succeeded: remember how it went."""

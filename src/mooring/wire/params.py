@@ -6,7 +6,14 @@ from msgspec import Raw
 from mooring.wire.jsonrpc import Id
 from mooring.wire.surrogates import tolerant
 
-__all__ = ["cancelled_id", "client_name", "progress_of_call", "progress_of_note", "stated_version"]
+__all__ = [
+    "cancelled_id",
+    "client_name",
+    "progress_of_call",
+    "progress_of_note",
+    "stated_version",
+    "subscription_of_note",
+]
 
 STATED_VERSION = "io.modelcontextprotocol/protocolVersion"
 
@@ -27,6 +34,14 @@ class _Call(msgspec.Struct):
     meta: _Meta | None = msgspec.field(default=None, name="_meta")
 
 
+class _Subscription(msgspec.Struct):
+    subscription: Id | None = msgspec.field(default=None, name="io.modelcontextprotocol/subscriptionId")
+
+
+class _Subscribed(msgspec.Struct):
+    meta: _Subscription | None = msgspec.field(default=None, name="_meta")
+
+
 class _Note(msgspec.Struct, rename="camel"):
     progress_token: Id | None = None
     request_id: Id | None = None
@@ -44,6 +59,7 @@ class _Initialize(msgspec.Struct, rename="camel"):
 _read_call = tolerant(msgspec.json.Decoder(_Call).decode)
 _read_statement = tolerant(msgspec.json.Decoder(_Statement).decode)
 _read_note = tolerant(msgspec.json.Decoder(_Note).decode)
+_read_subscribed = tolerant(msgspec.json.Decoder(_Subscribed).decode)
 _read_initialize = tolerant(msgspec.json.Decoder(_Initialize).decode)
 
 
@@ -88,3 +104,12 @@ def client_name(params: bytes | Raw) -> str:
     except msgspec.DecodeError:
         return ""
     return "".join(c for c in f"{client.name} {client.version}".strip() if c.isprintable())[:80]
+
+
+def subscription_of_note(params: bytes | Raw) -> Id | None:
+    """The subscription (2026-07-28) to which a notification belongs."""
+    try:
+        meta = _read_subscribed(params).meta
+    except msgspec.DecodeError:
+        return None
+    return meta.subscription if meta is not None else None

@@ -227,6 +227,10 @@ class Workload:
         # It may have been the only one that tried whether the server works.
         asyncio.get_running_loop().call_soon(self._someone_must_try)
 
+    def doubt_handshakes(self) -> bool:
+        """See `Backend`: here nothing is known of eras."""
+        return False
+
     def settle(self) -> None:
         """A spare is kept only while somebody needs instances."""
         if self._lent or any(s.state is LinkState.CONNECTING for s in self.proxy.sessions.values()):
@@ -402,6 +406,9 @@ class Workload:
             timeout_s = self.definition.sessions.handshake_timeout_s
             await Probe(self.name, self.proxy.noise).speak(channel, timeout_s)
         except ServerFailed as error:
+            if error.code == "initialize_failed" and await self._speaks_modern():
+                self.release(channel, "it speaks another era")
+                return
             if error.code != "server_exited":
                 error.hint = error.hint or NOT_MCP_HINT
                 self.supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
@@ -411,6 +418,14 @@ class Workload:
             slow.cancel()
         self.spoke(channel)
         self.release(channel, "it works")
+
+    async def _speaks_modern(self) -> bool:
+        """It refuses handshakes: is it a server of the era that has none?"""
+        self.proxy.handshakes_refused()
+        try:
+            return (await self.proxy.stateless.discover()).is_modern
+        except MooringError:
+            return False
 
     def _tell_slow(self, pid: int) -> None:
         bound_s = self.definition.sessions.handshake_timeout_s

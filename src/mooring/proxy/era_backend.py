@@ -1,0 +1,68 @@
+"""Instances for sessions, whichever era the server speaks.
+
+A handshake client gets an instance of its own, and its `initialize` is sent straight away. Only if that
+is refused, the era of the server is found out; of one that speaks 2026-07-28 alone a session gets a
+`ModernFace`, from then on at once.
+"""
+
+from collections.abc import Callable
+
+from mooring.errors import Unavailable
+from mooring.proxy.modern_face import ModernFace
+from mooring.proxy.ports import Backend, Channel
+from mooring.proxy.stateless import Stateless
+from mooring.proxy.trunks import Trunks
+
+__all__ = ["EraBackend"]
+
+
+class EraBackend:
+    """A `Backend` in front of the workload's own."""
+
+    def __init__(
+        self, backend: Backend, trunks: Trunks, stateless: Stateless, clock: Callable[[], float]
+    ) -> None:
+        self._backend = backend
+        self._trunks = trunks
+        self._stateless = stateless
+        self._clock = clock
+        self._refuses_handshakes = False
+        self._faces: set[Channel] = set()
+
+    def doubt_handshakes(self) -> bool:
+        """An instance has refused `initialize`: may there be another way to serve the session?"""
+        self._refuses_handshakes = True
+        return self._stateless.may_be_modern
+
+    def refusal(self) -> Unavailable | None:
+        """See `Backend`."""
+        return self._backend.refusal()
+
+    async def acquire(self) -> Channel:
+        """See `Backend`."""
+        if self._refuses_handshakes:
+            discovery = await self._stateless.discover()
+            if discovery.is_modern:
+                face = ModernFace(self._trunks, discovery.result, self._clock)
+                self._faces.add(face)
+                return face
+        return await self._backend.acquire()
+
+    def spoke(self, channel: Channel) -> None:
+        """See `Backend`."""
+        if channel not in self._faces:
+            self._refuses_handshakes = False
+            self._backend.spoke(channel)
+
+    def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
+        """See `Backend`."""
+        if isinstance(channel, ModernFace):
+            self._faces.discard(channel)
+            channel.close(reason)
+            self._trunks.end(channel.trunk, reason)
+        else:
+            self._backend.release(channel, reason, failed=failed)
+
+    def settle(self) -> None:
+        """See `Backend`."""
+        self._backend.settle()

@@ -1,0 +1,143 @@
+"""An instance that is none: what a session takes for its own server, on a trunk that others use too.
+
+It is a `Channel`: the session says lines to it and hears lines from it, and knows nothing of the rest. An
+instance that dies under it is the trunk's business, so that a face never ends by itself: calls that
+were lost are answered with an error, as the session would have done.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from mooring.errors import RemoteProtocolError
+from mooring.proxy.call_errors import Failure
+from mooring.proxy.ports import Receiver
+from mooring.proxy.trunk import Ride, Trunk
+from mooring.wire import jsonrpc
+from mooring.wire.jsonrpc import Envelope, Id, encode_id
+
+__all__ = ["Face"]
+
+
+class FaceReceiver(Receiver, Protocol):
+    """Who hears a face: the link of a session."""
+
+    def on_related(self, line: bytes, id: Id) -> None:
+        """One line that belongs to the client's call of that id, which a pipe would not tell."""
+        ...
+
+
+class Face:
+    """What all of them have in common; those for an era or for sharing say what each message means."""
+
+    def __init__(self, trunk: Trunk, clock: Callable[[], float]) -> None:
+        self.trunk = trunk
+        self._clock = clock
+        self._receiver: FaceReceiver | None = None
+        self._rides: dict[Id, Ride] = {}
+        """The client's id → the call on the trunk."""
+        self._held: list[tuple[bytes, Id | None]] | None = None
+        self._sent = 0
+
+    # A channel
+
+    @property
+    def pid(self) -> int:
+        """Of the instance behind it; 0 while there is none."""
+        return self.trunk.pid or 0
+
+    @property
+    def writable(self) -> bool:
+        """The trunk queues, within its bound."""
+        return True
+
+    @property
+    def consumed(self) -> int:
+        """All of it: a face does not die."""
+        return self._sent
+
+    def attach(self, receiver: Receiver) -> None:
+        """From now on `receiver` hears it."""
+        self._receiver = cast("FaceReceiver", receiver)
+
+    def send(self, line: bytes) -> int:
+        """A line of the client. What it leads to comes by way of the loop."""
+        begins = self._sent
+        self._sent += len(line) + 1
+        asyncio.get_running_loop().call_soon(self._take, line)
+        return begins
+
+    def pause_reading(self) -> None:
+        """Keep what comes: others must not wait for a client that reads slowly."""
+        if self._held is None:
+            self._held = []
+
+    def resume_reading(self) -> None:
+        """Say what was kept."""
+        held, self._held = self._held, None
+        for line, related in held or ():
+            self._say(line, related)
+
+    # For those who know what messages mean
+
+    def take_request(self, request: Envelope) -> None:
+        """A call of the client."""
+        raise NotImplementedError
+
+    def take_note(self, note: Envelope) -> None:
+        """A notification of the client."""
+        raise NotImplementedError
+
+    def take_response(self, response: Envelope) -> None:
+        """An answer of the client."""
+        raise NotImplementedError
+
+    def close(self, reason: str) -> None:
+        """The session is over, or goes elsewhere: nothing is heard any more."""
+        self._receiver = None
+        rides, self._rides = self._rides, {}
+        for ride in rides.values():
+            self.trunk.leave(ride, reason)
+
+    def _take(self, line: bytes) -> None:
+        if self._receiver is None:
+            return
+        try:
+            message = jsonrpc.parse(line)
+        except RemoteProtocolError:
+            return  # (the session has parsed it before)
+        if message.is_request:
+            self.take_request(message)
+        elif message.is_notification:
+            self.take_note(message)
+        else:
+            self.take_response(message)
+
+    def _say(self, line: bytes, related: Id | None = None) -> None:
+        """A line for the session; `related`: it belongs to that call of the client."""
+        if self._receiver is None:
+            return
+        if self._held is not None:
+            self._held.append((line, related))
+        elif related is None:
+            self._receiver.on_line(line)
+        else:
+            self._receiver.on_related(line, related)
+
+    def _say_result(self, id: Id, result: bytes) -> None:
+        self._say(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), result))
+
+    def _say_error(self, id: Id, error: bytes) -> None:
+        self._say(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode_id(id), error))
+
+    # A rider
+
+    @property
+    def heard(self) -> bool:
+        """The session has a clock of its own."""
+        return True
+
+    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        """The call will not be answered by the server."""
+        self._rides.pop(ride.id, None)
+        self._say(failure.response(ride.id))

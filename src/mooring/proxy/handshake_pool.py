@@ -1,0 +1,115 @@
+"""Instances of a handshake server for clients that have no sessions.
+
+Such a server learns once, in `initialize`, who its client is and what can be asked of it. So instances are
+kept by whom they were introduced to: principal and declared capabilities. A client that can be asked
+nothing shares an instance with others of its kind; whoever can be asked something has one for the time
+of a call, so that a question of the server can only be about that call.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from mooring.proxy.trunk import Trunk, TrunkKeeper
+from mooring.proxy.trunks import Trunks
+from mooring.wire import jsonrpc
+from mooring.wire.members import Members, write_members
+from mooring.wire.memory import Memory, Replay
+from mooring.wire.revisions import LATEST
+
+__all__ = ["HandshakePool", "PoolKey"]
+
+PoolKey = tuple[str, bytes]
+"""Principal, and capabilities as JSON in one order."""
+_OWN_CLIENT = b'{"name":"mooring","title":"Mooring","version":"1"}'
+
+
+class HandshakePool:
+    """The instances; `max_trunks` bounds how many there can be."""
+
+    def __init__(self, trunks: Trunks, keeper: TrunkKeeper, max_trunks: int) -> None:
+        self._all = trunks
+        self._keeper = keeper
+        self._max = max_trunks
+        self._shared: dict[PoolKey, Trunk] = {}
+        self._free: dict[PoolKey, list[Trunk]] = {}
+        self._leased: dict[Trunk, PoolKey] = {}
+        self._keys: dict[Trunk, PoolKey] = {}
+
+    def __iter__(self) -> Iterator[Trunk]:
+        yield from self._shared.values()
+        for trunks in self._free.values():
+            yield from trunks
+        yield from self._leased
+
+    def __len__(self) -> int:
+        return len(self._shared) + len(self._leased) + sum(map(len, self._free.values()))
+
+    def shared(self, key: PoolKey, client: bytes) -> Trunk | None:
+        """The one for all of that key; None if there can be no more."""
+        trunk = self._shared.get(key)
+        if trunk is None and (trunk := self._make(key, client)) is not None:
+            self._shared[key] = trunk
+        return trunk
+
+    def lease(self, key: PoolKey, client: bytes) -> Trunk | None:
+        """One for a single call; give it back."""
+        free = self._free.get(key)
+        trunk = free.pop() if free else self._make(key, client)
+        if trunk is not None:
+            self._leased[trunk] = key
+        return trunk
+
+    def give_back(self, trunk: Trunk) -> None:
+        """The call is over."""
+        key = self._leased.pop(trunk, None)
+        if key is not None:
+            self._free.setdefault(key, []).append(trunk)
+
+    def key_of(self, trunk: Trunk) -> PoolKey | None:
+        """To whom it was introduced."""
+        return self._keys.get(trunk)
+
+    def tidy(self, is_needed: Callable[[Trunk], bool]) -> None:
+        """Forget those whose instance was let go."""
+        for key, trunks in list(self._free.items()):
+            for trunk in [trunk for trunk in trunks if not trunk.is_awake]:
+                trunks.remove(trunk)
+                self._end(trunk, "not in use")
+            if not trunks:
+                del self._free[key]
+        for key, trunk in list(self._shared.items()):
+            if is_needed(trunk):
+                trunk.last_used = self._all.now()
+            elif not trunk.rides and not trunk.is_awake:
+                del self._shared[key]
+                self._end(trunk, "not in use")
+
+    def _make(self, key: PoolKey, client: bytes) -> Trunk | None:
+        if len(self) >= self._max and not self._drop_free():
+            return None
+        params: Members = {
+            "protocolVersion": msgspec.json.encode(LATEST),
+            "capabilities": key[1],
+            "clientInfo": client or _OWN_CLIENT,
+        }
+        memory = Memory()
+        line = jsonrpc.request("mooring-initialize", "initialize", write_members(params))
+        memory.introduce_as(Replay(line, "mooring-initialize"))
+        trunk = self._all.make(self._keeper, memory)
+        self._keys[trunk] = key
+        return trunk
+
+    def _end(self, trunk: Trunk, reason: str) -> None:
+        del self._keys[trunk]
+        self._all.end(trunk, reason)
+
+    def _drop_free(self) -> bool:
+        """Room for another: one that nobody uses gives way."""
+        for key, trunks in self._free.items():
+            if trunks:
+                self._end(trunks.pop(0), "its place is needed")
+                if not trunks:
+                    del self._free[key]
+                return True
+        return False

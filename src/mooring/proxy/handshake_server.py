@@ -1,0 +1,246 @@
+"""Requests of 2026-07-28 to a server of the handshake era.
+
+Each goes to an instance that was introduced with the capabilities of its client (`HandshakePool`): one
+that others use too if the server cannot want anything of this client, else one of its own for the time
+of the call (`BridgedCall`). Who listens for news hears those of all instances of its kind (`Listeners`).
+"""
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from mooring.proxy.bridged_call import BridgedCall
+from mooring.proxy.call_errors import Failure
+from mooring.proxy.handshake_pool import HandshakePool, PoolKey
+from mooring.proxy.listening import LISTEN, Listeners
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.ports import ExitLike
+from mooring.proxy.stateless_call import StatelessCall
+from mooring.proxy.trunk import Ride, Trunk
+from mooring.proxy.trunks import Trunks
+from mooring.wire import jsonrpc
+from mooring.wire.eras import can_be_asked, discovery
+from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope
+from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.modern import INTERACTIVE
+from mooring.wire.request_state import Sealer, digest
+
+__all__ = ["HandshakeServer"]
+
+LOG = "notifications/message"
+DISCOVER = "server/discover"
+
+
+class _Errand:
+    """A request of our own; what to do when it is answered, or cannot be."""
+
+    def __init__(self, then: Callable[[Failure | None], None]) -> None:
+        self._then = then
+
+    heard = True
+
+    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
+        self._then(None)
+
+    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        self._then(failure)
+
+    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
+        pass
+
+
+class HandshakeServer:
+    """See the module."""
+
+    def __init__(self, trunks: Trunks, policy: SessionPolicy, clock: Callable[[], float]) -> None:
+        self.sealer = Sealer()
+        self._policy = policy
+        self._clock = clock
+        self._pool = HandshakePool(trunks, self, policy.max_sessions)
+        self._calls: dict[str, BridgedCall] = {}
+        self._leased: dict[Trunk, BridgedCall] = {}
+        self._levels: dict[Trunk, str] = {}
+        self._listeners = Listeners(self._pool, clock)
+        self._about: tuple[bytes, bytes, bytes] = (b"", b"", b"")
+        """What an instance said to `initialize`, and what was made of it: nearly always the same."""
+
+    @property
+    def calls_in_flight(self) -> int:
+        """Those that a client waits for."""
+        return sum(call.is_running for call in self._calls.values())
+
+    def take(self, call: StatelessCall) -> None:
+        """Serve it."""
+        request = call.request
+        declared = request.declared()
+        for name in ("extensions", "tasks"):
+            declared.pop(name, None)
+        key = (call.principal, write_members(dict(sorted(declared.items()))))
+        if request.method == DISCOVER:
+            self._discover(call, key)
+        elif request.method == LISTEN:
+            self._listen(call, key)
+        elif request.request_state is not None:
+            self._resume(call, declared, key)
+        else:
+            self._begin(call, declared, key)
+
+    # Calls
+
+    def _begin(self, call: StatelessCall, declared: Members, key: PoolKey) -> None:
+        request = call.request
+        try:
+            bound_to = self._digest(call)
+        except msgspec.DecodeError as error:
+            call.refuse(INVALID_PARAMS, f"malformed params: {error}", self._clock())
+            return
+        alone = request.log_level is not None or (request.method in INTERACTIVE and can_be_asked(declared))
+        trunk = (self._pool.lease if alone else self._pool.shared)(key, request.client)
+        if trunk is None:
+            self._refuse_full(call)
+            return
+        bridged = BridgedCall(
+            secrets.token_urlsafe(12), call, declared, bound_to, owner=self, clock=self._clock
+        )
+        bridged.trunk = trunk
+        self._calls[bridged.id] = bridged
+        if alone:
+            self._leased[trunk] = bridged
+        if request.log_level is None or self._levels.get(trunk) == request.log_level:
+            bridged.begin(trunk)
+        else:
+            self._levels[trunk] = request.log_level
+            level = msgspec.json.encode({"level": request.log_level})
+            trunk.ride(0, "logging/setLevel", level, _Errand(lambda _: bridged.begin(trunk)))
+
+    def _resume(self, call: StatelessCall, declared: Members, key: PoolKey) -> None:
+        now = self._clock()
+        try:
+            opened = self.sealer.open(call.request.request_state or "", self._digest(call), now)
+        except msgspec.DecodeError as error:
+            call.refuse(INVALID_PARAMS, f"malformed params: {error}", now)
+            return
+        if opened.claims is None:
+            call.refuse(INVALID_PARAMS, opened.reason, now)
+        elif not opened.claims.call:
+            self._begin(call, declared, key)
+        elif (bridged := self._calls.get(opened.claims.call)) is None:
+            text = "the call that waited for this is no longer there; it may have been executed in part"
+            call.fail(Failure("call_lost", text), now)
+        else:
+            bridged.resume(call, opened.claims)
+
+    def _digest(self, call: StatelessCall) -> bytes:
+        members = read_members(call.request.params)
+        for name in ("_meta", "inputResponses", "requestState"):
+            members.pop(name, None)
+        return digest(call.principal, call.request.method, write_members(members))
+
+    def _refuse_full(self, call: StatelessCall) -> None:
+        text = f"all {self._policy.max_sessions} instances are in use (--max-sessions)"
+        call.fail(Failure("too_many_sessions", text, retryable=True), self._clock())
+
+    # Of the server itself
+
+    def _discover(self, call: StatelessCall, key: PoolKey) -> None:
+        trunk = self._pool.shared(key, call.request.client)
+        if trunk is None:
+            self._refuse_full(call)
+        else:
+            trunk.ride(0, "ping", b"", _Errand(partial(self._tell_of_itself, call, trunk)))
+
+    def _tell_of_itself(self, call: StatelessCall, trunk: Trunk, failure: Failure | None) -> None:
+        if failure is not None and not trunk.memory.initialize_result:
+            call.fail(failure, self._clock())
+        else:
+            call.answer_result(self._made_of(trunk)[1], self._clock())
+
+    def server_of(self, trunk: Trunk) -> bytes:
+        """See `CallOwner`."""
+        return self._made_of(trunk)[2]
+
+    def _made_of(self, trunk: Trunk) -> tuple[bytes, bytes, bytes]:
+        said = trunk.memory.initialize_result
+        if self._about[0] != said:
+            result, server = discovery(said)
+            self._about = (said, jsonrpc.one_line(result), jsonrpc.one_line(server))
+        return self._about
+
+    def _listen(self, call: StatelessCall, key: PoolKey) -> None:
+        trunk = self._pool.shared(key, call.request.client)
+        if trunk is None:
+            self._refuse_full(call)
+        else:
+            call.reply.begin_stream(self._clock())
+            trunk.ride(0, "ping", b"", _Errand(partial(self._listeners.add, call, key, trunk)))
+
+    # What calls tell
+
+    def parked(self, call: BridgedCall) -> None:
+        """See `CallOwner`: it stays where it is."""
+
+    def over(self, call: BridgedCall) -> None:
+        """See `CallOwner`."""
+        self._calls.pop(call.id, None)
+        if call.trunk is not None and self._leased.pop(call.trunk, None) is not None:
+            self._pool.give_back(call.trunk)
+
+    # What trunks tell
+
+    def on_question(self, trunk: Trunk, request: Envelope, line: bytes) -> None:
+        """Of an instance that serves one call alone it can only be about that one."""
+        call = self._leased.get(trunk)
+        if request.method == "ping":
+            trunk.answer(jsonrpc.result_response(request.request_id, {}))
+        elif call is not None:
+            call.ask(trunk, request)
+        else:
+            text = "no client can be asked here"
+            trunk.answer(jsonrpc.error_response(request.request_id, jsonrpc.METHOD_NOT_FOUND, text))
+
+    def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
+        """A log message of a call, or news for whoever listens."""
+        if note.method == LOG:
+            call = self._leased.get(trunk)
+            if call is not None:
+                call.log(line)
+        else:
+            self._listeners.hear(trunk, note)
+
+    def on_up(self, trunk: Trunk, again: bool) -> None:
+        """Another instance may have other lists."""
+        if again:
+            self._listeners.tell_changed(trunk)
+
+    def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
+        """Whoever listens wants another one."""
+        self._levels.pop(trunk, None)
+        if self._listeners.needs(trunk):
+            trunk.wake()
+
+    def on_empty(self, trunk: Trunk) -> None:
+        """It is kept until it has been idle for long."""
+
+    # Time and endings
+
+    def tick(self, now: float) -> None:
+        """Keep-alives, calls to which nobody came back, instances that were let go."""
+        for call in list(self._calls.values()):
+            call.tick(now)
+        self._listeners.tick(now)
+        self._pool.tidy(self._listeners.needs)
+
+    def hang_up(self) -> None:
+        """Whoever listens is told that this was all."""
+        self._listeners.hang_up()
+
+    def cut(self, reason: str, message: str) -> int:
+        """End every call now."""
+        self.hang_up()
+        failure = Failure(reason, message)
+        return sum(call.fail(failure) for call in list(self._calls.values()))
+
+    def close(self, reason: str) -> None:
+        """For good; the trunks are ended by whoever made them."""

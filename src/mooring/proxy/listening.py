@@ -1,0 +1,195 @@
+"""`subscriptions/listen` in front of a server of the handshake era: its news, for whoever asked for them.
+
+Invariants:
+- The acknowledgement is the first message of a listener, and names what it will hear.
+- A listener hears nothing that it did not ask for, and the news of its own principal's instances only.
+- A resource is subscribed to once, for all who listen for it; the last one to go unsubscribes.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mooring.proxy.call_errors import Failure
+from mooring.proxy.handshake_pool import HandshakePool, PoolKey
+from mooring.proxy.stateless_call import StatelessCall
+from mooring.proxy.trunk import Ride, Trunk
+from mooring.wire.eras import with_subscription
+from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, encode_id
+from mooring.wire.modern import SUBSCRIPTION_KEY
+from mooring.wire.surrogates import tolerant
+
+__all__ = ["LISTEN", "Listeners"]
+
+LISTEN = "subscriptions/listen"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+UPDATED = "notifications/resources/updated"
+MOST_LISTENERS = 1024
+MOST_RESOURCES = 1024
+"""Of one listener."""
+
+
+class Filter(Struct, rename="camel", omit_defaults=True):
+    """What is asked for."""
+
+    tools_list_changed: bool | None = None
+    prompts_list_changed: bool | None = None
+    resources_list_changed: bool | None = None
+    resource_subscriptions: list[str] | None = None
+
+
+class _Params(Struct):
+    notifications: Filter
+
+
+class _Updated(Struct):
+    uri: str = ""
+
+
+_read_params = tolerant(msgspec.json.Decoder(_Params).decode)
+_read_updated = tolerant(msgspec.json.Decoder(_Updated).decode)
+
+
+class _Silent:
+    """Who subscribes, and does not care for the answer."""
+
+    heard = True
+
+    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
+        pass
+
+    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        pass
+
+    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
+        pass
+
+
+class _Listener(Struct, eq=False):
+    call: StatelessCall
+    key: PoolKey
+    trunk: Trunk
+    filter: Filter
+
+    def wants(self, method: str, uri: str | None) -> bool:
+        """Did it ask for this?"""
+        if method == UPDATED:
+            return uri in (self.filter.resource_subscriptions or ())
+        kind = method.removeprefix("notifications/").removesuffix("/list_changed")
+        return bool(getattr(self.filter, f"{kind}_list_changed", None))
+
+    def tell(self, method: str, params: bytes | Raw, now: float) -> None:
+        self.call.reply.note(with_subscription(method, params, self.call.request.id), now)
+
+
+class Listeners:
+    """All of one server."""
+
+    def __init__(self, pool: HandshakePool, clock: Callable[[], float]) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._listeners: list[_Listener] = []
+        self._subscribed: dict[tuple[Trunk, str], int] = {}
+
+    def add(self, call: StatelessCall, key: PoolKey, trunk: Trunk, failure: Failure | None) -> None:
+        """One more; its instance has been spoken to."""
+        now = self._clock()
+        if failure is not None and not trunk.memory.initialize_result:
+            call.fail(failure, now)
+            return
+        if call.reply.is_over:
+            return
+        if len(self._listeners) >= MOST_LISTENERS:
+            call.fail(Failure("too_many_listeners", f"{MOST_LISTENERS} listen already", retryable=True), now)
+            return
+        try:
+            wanted = _read_params(call.request.params).notifications
+        except msgspec.DecodeError as error:
+            call.refuse(INVALID_PARAMS, f"params.notifications is malformed: {error}", now)
+            return
+        listener = _Listener(call, key, trunk, _honoured(wanted, trunk))
+        self._listeners.append(listener)
+        call.reply.on_gone(lambda: self._remove(listener))
+        told = b'{"notifications":%b}' % msgspec.json.encode(listener.filter)
+        listener.tell(ACKNOWLEDGED, told, now)
+        for uri in listener.filter.resource_subscriptions or ():
+            self._subscribe(trunk, uri)
+
+    def _subscribe(self, trunk: Trunk, uri: str) -> None:
+        count = self._subscribed.get((trunk, uri), 0)
+        self._subscribed[trunk, uri] = count + 1
+        if not count:
+            trunk.ride(0, "resources/subscribe", msgspec.json.encode({"uri": uri}), _Silent())
+
+    def _remove(self, listener: _Listener) -> None:
+        if listener not in self._listeners:
+            return
+        self._listeners.remove(listener)
+        for uri in listener.filter.resource_subscriptions or ():
+            left = self._subscribed.pop((listener.trunk, uri), 1) - 1
+            if left:
+                self._subscribed[listener.trunk, uri] = left
+            else:
+                params = msgspec.json.encode({"uri": uri})
+                listener.trunk.ride(0, "resources/unsubscribe", params, _Silent())
+
+    def needs(self, trunk: Trunk) -> bool:
+        """Does somebody hear this one?"""
+        return any(listener.trunk is trunk for listener in self._listeners)
+
+    def hear(self, trunk: Trunk, note: Envelope) -> None:
+        """An instance has news."""
+        method, now = note.method or "", self._clock()
+        uri = _uri(note.params) if method == UPDATED else None
+        key = self._pool.key_of(trunk)
+        for listener in list(self._listeners):
+            if listener.key == key and listener.wants(method, uri):
+                listener.tell(method, note.params, now)
+
+    def tell_changed(self, trunk: Trunk) -> None:
+        """Another instance took over: every list may differ now."""
+        now = self._clock()
+        for listener in list(self._listeners):
+            for kind in ("tools", "prompts", "resources"):
+                method = f"notifications/{kind}/list_changed"
+                if listener.trunk is trunk and listener.wants(method, None):
+                    listener.tell(method, b"{}", now)
+
+    def tick(self, now: float) -> None:
+        """Show that somebody is there."""
+        for listener in self._listeners:
+            listener.call.reply.tick(now)
+
+    def hang_up(self) -> None:
+        """A proper end for all."""
+        for listener in list(self._listeners):
+            meta = b'{"%b":%b}' % (SUBSCRIPTION_KEY.encode(), encode_id(listener.call.request.id))
+            listener.call.answer_result(b'{"resultType":"complete","_meta":%b}' % meta, self._clock())
+            self._remove(listener)
+
+
+def _honoured(wanted: Filter, trunk: Trunk) -> Filter:
+    """What the server can tell of."""
+    capabilities = trunk.memory.handshake.capabilities if trunk.memory.handshake else {}
+
+    def has(kind: str, what: str) -> bool:
+        entry = capabilities.get(kind)
+        return isinstance(entry, dict) and bool(entry.get(what))
+
+    uris = (wanted.resource_subscriptions or [])[:MOST_RESOURCES]
+    return Filter(
+        tools_list_changed=True if wanted.tools_list_changed and has("tools", "listChanged") else None,
+        prompts_list_changed=True if wanted.prompts_list_changed and has("prompts", "listChanged") else None,
+        resources_list_changed=True
+        if wanted.resources_list_changed and has("resources", "listChanged")
+        else None,
+        resource_subscriptions=uris if uris and has("resources", "subscribe") else None,
+    )
+
+
+def _uri(params: bytes | Raw) -> str:
+    try:
+        return _read_updated(params).uri
+    except msgspec.DecodeError:
+        return ""

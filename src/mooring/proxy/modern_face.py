@@ -1,0 +1,339 @@
+"""A server of 2026-07-28, as a client of the handshake era knows servers.
+
+`initialize` is answered from what the server says of itself; log level and subscriptions are kept here
+and told with each request; what the server asks by `input_required` is asked of the client by real
+requests, on the stream of its call, and the call is made again with the answers and the server's own
+state, byte by byte. Lists that change and resources are heard through one `subscriptions/listen`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+
+import msgspec
+
+from mooring.proxy.call_errors import Failure
+from mooring.proxy.face import Face
+from mooring.proxy.ports import ExitLike
+from mooring.proxy.trunk import Ride, Trunk
+from mooring.proxy.trunks import Trunks
+from mooring.wire import jsonrpc
+from mooring.wire.eras import for_handshake_error, handshake_result, reduced_result, with_envelope
+from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
+from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.modern import SUBSCRIPTION_KEY
+from mooring.wire.params import cancelled_id, progress_of_call, subscription_of_note
+from mooring.wire.revisions import HANDSHAKE_REVISIONS, LATEST
+
+__all__ = ["ModernFace"]
+
+MOST_ROUNDS = 10
+"""Of questions for one call; a server that asks on and on is not served."""
+PAUSES_S = (0.05, 0.1, 0.25)
+"""Before calling again when the server asks nothing, but gave a state."""
+LISTEN = "subscriptions/listen"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+LISTS = ("tools", "prompts", "resources")
+CANCELLED_ELICITATION = b'{"action":"cancel"}'
+
+
+class _Dialogue:
+    """A call that the server has questions about."""
+
+    __slots__ = ("answers", "id", "method", "open", "params", "rounds", "state", "token")
+
+    def __init__(self, id: Id, method: str, params: bytes, token: Id | None) -> None:
+        self.id = id
+        self.method = method
+        self.params = params
+        self.token = token
+        self.rounds = 0
+        self.state: bytes | None = None
+        self.answers: Members = {}
+        self.open: dict[Id, tuple[str, str]] = {}
+        """The id under which the client is asked → the server's key, and the method."""
+
+
+class _Subscription:
+    """One listener at the server."""
+
+    __slots__ = ("_face", "ride")
+
+    def __init__(self, face: "ModernFace") -> None:
+        self._face = face
+        self.ride: Ride | None = None
+
+    heard = True
+
+    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
+        pass
+
+    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        pass
+
+    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
+        pass
+
+    def hear_news(self, note: Envelope) -> None:
+        if note.method != ACKNOWLEDGED:
+            self._face.pass_news(note)
+
+
+class ModernFace(Face):
+    """See the module."""
+
+    def __init__(self, trunks: Trunks, discovered: bytes, clock: Callable[[], float]) -> None:
+        # One to itself: a log message names no call, so that only this client's can be meant.
+        super().__init__(trunks.make(self), clock)
+        self._discovered = discovered
+        self._capabilities = b"{}"
+        self._client = b""
+        self._level: str | None = None
+        self._resources: dict[str, None] = {}
+        self._dialogues: dict[Id, _Dialogue] = {}
+        self._asked: dict[Id, Id] = {}
+        """The id under which the client is asked → the id of its call."""
+        self._numbers = count(1)
+        self._listener: _Subscription | None = None
+
+    # What the trunk tells
+
+    def on_question(self, trunk: Trunk, request: Envelope, line: bytes) -> None:
+        """This revision has none."""
+        text = "a server of 2026-07-28 asks by a result of the type input_required"
+        trunk.answer(error_response(request.request_id, jsonrpc.METHOD_NOT_FOUND, text))
+
+    def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
+        """News of the listener, or a log message."""
+        number = subscription_of_note(note.params)
+        if number is not None:
+            listener = self._listener
+            if listener is not None and listener.ride is not None and listener.ride.number == number:
+                listener.hear_news(note)
+        elif note.method == "notifications/message" and self._level is not None:
+            self._say(line)
+
+    def on_up(self, trunk: Trunk, again: bool) -> None:
+        """Another instance may have other lists."""
+        if again:
+            for kind in self._lists_that_change():
+                self._say(jsonrpc.notification(f"notifications/{kind}/list_changed"))
+
+    def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
+        """Calls are told by the trunk; the listener goes on with the next instance."""
+
+    def on_empty(self, trunk: Trunk) -> None:
+        """It is the session's, until that ends or is idle."""
+
+    # From the client
+
+    def take_request(self, request: Envelope) -> None:
+        """Answered here, or sent on with its envelope."""
+        id, method = request.request_id, request.method or ""
+        if method == "initialize":
+            self._initialize(request)
+        elif method == "ping":
+            self._say_result(id, b"{}")
+        elif method == "logging/setLevel":
+            self._set_level(request)
+        elif method in ("resources/subscribe", "resources/unsubscribe"):
+            self._subscribe(request)
+        else:
+            token = progress_of_call(request.params)
+            dialogue = self._dialogues[id] = _Dialogue(id, method, bytes(request.params), token)
+            self._call(dialogue)
+
+    def _initialize(self, request: Envelope) -> None:
+        try:
+            params = read_members(request.params)
+            wanted = msgspec.json.decode(params.get("protocolVersion", b'""'), type=str)
+        except msgspec.DecodeError as error:
+            self._say(error_response(request.request_id, jsonrpc.INVALID_PARAMS, f"malformed: {error}"))
+            return
+        capabilities = read_members(params.get("capabilities", b""))
+        capabilities.pop("tasks", None)
+        self._capabilities = write_members(capabilities)
+        self._client = params.get("clientInfo", b"")
+        version = wanted if wanted in HANDSHAKE_REVISIONS else LATEST
+        self._say_result(request.request_id, handshake_result(self._discovered, version))
+
+    def _set_level(self, request: Envelope) -> None:
+        try:
+            self._level = msgspec.json.decode(read_members(request.params).get("level", b"null"), type=str)
+        except msgspec.DecodeError:
+            text = "params.level must be a string"
+            self._say(error_response(request.request_id, jsonrpc.INVALID_PARAMS, text))
+            return
+        self._say_result(request.request_id, b"{}")
+
+    def _subscribe(self, request: Envelope) -> None:
+        try:
+            uri = msgspec.json.decode(read_members(request.params).get("uri", b"null"), type=str)
+        except msgspec.DecodeError:
+            text = "params.uri must be a string"
+            self._say(error_response(request.request_id, jsonrpc.INVALID_PARAMS, text))
+            return
+        if request.method == "resources/subscribe":
+            self._resources[uri] = None
+        else:
+            self._resources.pop(uri, None)
+        self._listen()
+        self._say_result(request.request_id, b"{}")
+
+    def _call(self, dialogue: _Dialogue) -> None:
+        params = with_envelope(dialogue.params, self._capabilities, self._client, self._level)
+        if dialogue.answers or dialogue.state is not None:
+            members = read_members(params)
+            if dialogue.answers:
+                members["inputResponses"] = write_members(dialogue.answers)
+            if dialogue.state is not None:
+                members["requestState"] = dialogue.state
+            params = write_members(members)
+        self._rides[dialogue.id] = self.trunk.ride(
+            dialogue.id, dialogue.method, params, self, token=dialogue.token
+        )
+
+    def take_note(self, note: Envelope) -> None:
+        """Only a cancellation means something to such a server; the rest concerned a session."""
+        if note.method == "notifications/initialized":
+            self._listen()
+        elif note.method == "notifications/cancelled" and (id := cancelled_id(note.params)) is not None:
+            self._forget(id)
+            if (ride := self._rides.pop(id, None)) is not None:
+                self.trunk.leave(ride, "the client cancelled it")
+
+    def take_response(self, response: Envelope) -> None:
+        """An answer to what we asked for the server."""
+        call = self._asked.pop(response.request_id, None)
+        dialogue = self._dialogues.get(call) if call is not None else None
+        asked = dialogue.open.pop(response.request_id, None) if dialogue is not None else None
+        if dialogue is None or asked is None:
+            return
+        key, method = asked
+        if response.error and method != "elicitation/create":
+            self._forget(dialogue.id)
+            self._say_error(dialogue.id, bytes(response.error))
+            return
+        dialogue.answers[key] = CANCELLED_ELICITATION if response.error else bytes(response.result)
+        if not dialogue.open:
+            self._call(dialogue)
+
+    # From the server
+
+    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
+        """A result, an error, or questions."""
+        self._rides.pop(ride.id, None)
+        dialogue = self._dialogues.get(ride.id)
+        if dialogue is None:
+            return
+        try:
+            self._answer(dialogue, response)
+        except msgspec.DecodeError as error:
+            self._fail(dialogue, f"the server's answer is malformed: {error}")
+
+    def _answer(self, dialogue: _Dialogue, response: Envelope) -> None:
+        if response.error:
+            self._forget(dialogue.id)
+            self._say_error(
+                dialogue.id, jsonrpc.one_line(for_handshake_error(response.error, dialogue.method))
+            )
+            return
+        members = read_members(response.result)
+        kind = members.get("resultType", b'"complete"')
+        if kind == b'"input_required"':
+            self._go_on(dialogue, members)
+        elif kind == b'"complete"':
+            self._forget(dialogue.id)
+            self._say_result(dialogue.id, jsonrpc.one_line(reduced_result(response.result, dialogue.method)))
+        else:
+            self._fail(dialogue, f"the server answered with a result of the unknown type {kind.decode()}")
+
+    def _go_on(self, dialogue: _Dialogue, members: Members) -> None:
+        dialogue.rounds += 1
+        if dialogue.rounds > MOST_ROUNDS:
+            self._fail(dialogue, f"the server asked for more than {MOST_ROUNDS} rounds")
+            return
+        dialogue.state = members.get("requestState")
+        dialogue.answers = {}
+        questions = read_members(members.get("inputRequests", b""))
+        if not questions:
+            pause_s = PAUSES_S[min(dialogue.rounds, len(PAUSES_S)) - 1]
+            asyncio.get_running_loop().call_later(pause_s, self._call_again, dialogue)
+            return
+        for key, question in questions.items():
+            parts = read_members(question)
+            method = msgspec.json.decode(parts.get("method", b'""'), type=str)
+            id = f"mooring-asks-{next(self._numbers)}"
+            dialogue.open[id] = (key, method)
+            self._asked[id] = dialogue.id
+            self._say(jsonrpc.request(id, method, parts.get("params", b"")), dialogue.id)
+
+    def _call_again(self, dialogue: _Dialogue) -> None:
+        if self._dialogues.get(dialogue.id) is dialogue and self._receiver is not None:
+            self._call(dialogue)
+
+    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        """The call will not be answered by the server."""
+        self._forget(ride.id)
+        super().failed(ride, failure, now)
+
+    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
+        """Progress."""
+        method, params = msgspec.json.encode(note.method), jsonrpc.one_line(bytes(note.params))
+        self._say(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (method, params), ride.id)
+
+    def _fail(self, dialogue: _Dialogue, text: str) -> None:
+        self._forget(dialogue.id)
+        self._say(error_response(dialogue.id, INTERNAL_ERROR, text))
+
+    def _forget(self, id: Id) -> None:
+        dialogue = self._dialogues.pop(id, None)
+        if dialogue is not None:
+            for asked in dialogue.open:
+                self._asked.pop(asked, None)
+
+    # News
+
+    def _listen(self) -> None:
+        """Open a listener for what is wanted now; then let the one before go, so that nothing is missed."""
+        wanted: dict[str, object] = {f"{kind}ListChanged": True for kind in self._lists_that_change()}
+        if self._resources:
+            wanted["resourceSubscriptions"] = list(self._resources)
+        before, self._listener = self._listener, None
+        if wanted:
+            params = with_envelope(
+                msgspec.json.encode({"notifications": wanted}), self._capabilities, self._client, None
+            )
+            self._listener = subscription = _Subscription(self)
+            subscription.ride = self.trunk.ride(0, LISTEN, params, subscription, lasting=True)
+        if before is not None and before.ride is not None:
+            self.trunk.leave(before.ride, "replaced by another")
+
+    def _lists_that_change(self) -> list[str]:
+        try:
+            members = read_members(self._discovered)
+            capabilities = msgspec.json.decode(members.get("capabilities", b"{}"), type=dict[str, object])
+        except msgspec.DecodeError:
+            return []
+        return [
+            kind
+            for kind in LISTS
+            if isinstance(entry := capabilities.get(kind), dict) and entry.get("listChanged")
+        ]
+
+    def pass_news(self, note: Envelope) -> None:
+        """A notification of the listener, without what names it."""
+        members = read_members(note.params)
+        meta = read_members(members.pop("_meta", b""))
+        meta.pop(SUBSCRIPTION_KEY, None)
+        if meta:
+            members["_meta"] = write_members(meta)
+        method = msgspec.json.encode(note.method)
+        self._say(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (method, write_members(members)))
+
+    def close(self, reason: str) -> None:
+        """The session is over."""
+        super().close(reason)
+        if self._listener is not None and self._listener.ride is not None:
+            self.trunk.leave(self._listener.ride, reason)
+            self._listener = None

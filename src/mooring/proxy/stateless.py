@@ -1,0 +1,172 @@
+"""Requests of revision 2026-07-28: each for itself, served by whatever the server speaks.
+
+The era of the server is found out with the first request and remembered; requests that come meanwhile
+wait. Then each goes to `modern_server` (passed through) or `handshake_server` (bridged).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from mooring.errors import MooringError
+from mooring.proxy.call_errors import Failure
+from mooring.proxy.era import Discovery, find_era
+from mooring.proxy.handshake_server import HandshakeServer
+from mooring.proxy.modern_reply import ModernReply
+from mooring.proxy.modern_server import ModernServer
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.stateless_call import StatelessCall
+from mooring.proxy.trunks import Trunks
+from mooring.wire.eras import REMOVED
+from mooring.wire.jsonrpc import METHOD_NOT_FOUND
+from mooring.wire.modern import ModernRequest
+
+__all__ = ["Stateless"]
+
+log = logging.getLogger("mooring.session")
+
+
+class Service(Protocol):
+    """How requests are served by servers of one era."""
+
+    def take(self, call: StatelessCall) -> None:
+        """Serve a request; it will be answered through its reply, whatever happens."""
+        ...
+
+    def tick(self, now: float) -> None:
+        """Whatever is due."""
+        ...
+
+    def cut(self, reason: str, message: str) -> int:
+        """Answer every request with an error, now; returns how many there were."""
+        ...
+
+    def hang_up(self) -> None:
+        """End the streams that wait for news."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """For good."""
+        ...
+
+    @property
+    def calls_in_flight(self) -> int:
+        """Requests that have not been answered; streams that wait for news do not count."""
+        ...
+
+
+class Stateless:
+    """All of them, for one workload."""
+
+    def __init__(self, trunks: Trunks, policy: SessionPolicy, clock: Callable[[], float]) -> None:
+        self._trunks = trunks
+        self._policy = policy
+        self._clock = clock
+        self._discovery: Discovery | None = None
+        self._service: Service | None = None
+        self._finding: asyncio.Task[None] | None = None
+        self._waiting: list[StatelessCall] = []
+        self._closed = False
+
+    @property
+    def calls_in_flight(self) -> int:
+        """Requests that have not been answered."""
+        waiting = sum(1 for call in self._waiting if not call.reply.is_over)
+        return waiting + (self._service.calls_in_flight if self._service else 0)
+
+    @property
+    def is_busy(self) -> bool:
+        """Something is going on here that has a time-out."""
+        return bool(self._waiting or self._finding is not None or self._trunks.is_busy)
+
+    def take(self, request: ModernRequest, reply: ModernReply, principal: str) -> None:
+        """Serve one."""
+        call = StatelessCall(request, reply, principal)
+        now = self._clock()
+        if request.method in REMOVED:
+            call.refuse(METHOD_NOT_FOUND, f"{request.method} is not part of this revision", now)
+        elif self._service is not None:
+            self._service.take(call)
+        elif len(self._waiting) >= self._policy.max_calls:
+            text = "too many requests wait for the server to start"
+            call.fail(Failure("too_many_calls", text, retryable=True), now)
+        else:
+            self._waiting.append(call)
+            if self._finding is None:
+                self._finding = asyncio.create_task(self._find(), name="finding the era of the server")
+
+    def known(self, discovery: Discovery) -> None:
+        """The era of the server is known, from a probe say."""
+        if self._discovery is None:
+            self._discovery = discovery
+            log.info(
+                "the server speaks %s",
+                "2026-07-28" if discovery.is_modern else "a handshake revision",
+                extra={"event": "era", "modern": discovery.is_modern},
+            )
+            kind = ModernServer if discovery.is_modern else HandshakeServer
+            self._service = kind(self._trunks, self._policy, self._clock)
+
+    @property
+    def may_be_modern(self) -> bool:
+        """The server speaks 2026-07-28, or we do not know yet."""
+        return self._discovery is None or self._discovery.is_modern
+
+    async def discover(self) -> Discovery:
+        """What is known of the server's era, or found out now. Raises MooringError."""
+        discovery = self._discovery
+        if discovery is None:
+            discovery = await find_era(self._trunks.backend, self._policy.handshake_timeout_s)
+            self.known(discovery)
+        return discovery
+
+    async def _find(self) -> None:
+        try:
+            await self.discover()
+        except MooringError as error:
+            self._tell_all(Failure(error.code, error.message, retryable=True))
+        except Exception:  # a bug of ours: never a request that waits for ever
+            log.exception("the era of the server could not be found out")
+            self._tell_all(Failure("internal", "the request failed inside Mooring; its log says why"))
+        finally:
+            self._finding = None
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            if self._service is not None and not call.reply.is_over:
+                self._service.take(call)
+
+    def _tell_all(self, failure: Failure) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call.fail(failure, self._clock())
+
+    def tick(self, now: float) -> None:
+        """Whatever is due."""
+        for call in self._waiting:
+            call.reply.tick(now)
+        self._trunks.tick(now)
+        if self._service is not None:
+            self._service.tick(now)
+
+    def hang_up(self) -> None:
+        """End the streams that wait for news."""
+        if self._service is not None:
+            self._service.hang_up()
+
+    def cut(self, reason: str, message: str) -> int:
+        """Answer every request with an error, now."""
+        count = sum(1 for call in self._waiting if not call.reply.is_over)
+        self._tell_all(Failure(reason, message, retryable=True))
+        return count + (self._service.cut(reason, message) if self._service else 0)
+
+    async def aclose(self, reason: str) -> None:
+        """End all; nothing of it runs afterwards."""
+        self._closed = True
+        self.cut("session_ended", reason)
+        if self._finding is not None:
+            self._finding.cancel()
+            await asyncio.gather(self._finding, return_exceptions=True)
+        if self._service is not None:
+            self._service.close(reason)
+        await self._trunks.aclose(reason)

@@ -1,0 +1,40 @@
+"""One request of revision 2026-07-28, and where its answer goes."""
+
+from msgspec import Raw, Struct
+
+from mooring.proxy.call_errors import Failure
+from mooring.proxy.modern_reply import ModernReply
+from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, encode_id, error_code_of, error_response, with_id
+from mooring.wire.modern import ModernRequest
+
+__all__ = ["StatelessCall"]
+
+
+class StatelessCall(Struct, eq=False):
+    """Whoever serves it answers once."""
+
+    request: ModernRequest
+    reply: ModernReply
+    principal: str
+
+    def answer(self, response: Envelope, now: float) -> None:
+        """The server's own answer, under the client's id."""
+        self.reply.answer(with_id(response, self.request.id), error_code_of(response), now)
+
+    def answer_result(self, result: bytes, now: float) -> None:
+        """A result."""
+        id = encode_id(self.request.id)
+        self.reply.answer(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, result), 0, now)
+
+    def answer_error(self, error: bytes | Raw, code: int, now: float) -> None:
+        """An error object."""
+        id = encode_id(self.request.id)
+        self.reply.answer(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id, error), code, now)
+
+    def fail(self, failure: Failure, now: float) -> None:
+        """An error of ours: the server could not answer."""
+        self.reply.answer(failure.response(self.request.id), INTERNAL_ERROR, now)
+
+    def refuse(self, code: int, message: str, now: float, data: dict[str, object] | None = None) -> None:
+        """An error of ours, with a code of the protocol."""
+        self.reply.answer(error_response(self.request.id, code, message, data), code, now)

@@ -1,0 +1,409 @@
+"""One instance that serves many: every call under a number of ours, every answer back to whom it belongs.
+
+A `Session` has an instance to itself and passes bytes through; here ids and progress tokens of many
+clients meet, so each is mapped: towards the server a call is a number, which is its progress token too,
+and nothing of what a client chose reaches it. A number is never used twice.
+
+Invariants:
+- An answer or a progress note goes to the rider whose number it has, or nowhere.
+- What the server says or asks without naming a number is the keeper's to place (`TrunkKeeper`).
+- A rider hears of the end of its ride exactly once, by `answered` or `failed`, unless it left.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from msgspec import Raw
+
+from mooring.errors import MooringError, RemoteProtocolError
+from mooring.proxy.call_errors import Failure, overdue
+from mooring.proxy.calls import Call, ReplyPort
+from mooring.proxy.link import LARGE_BYTES, Link, LinkState
+from mooring.proxy.lost_calls import lost, may_send_again
+from mooring.proxy.noise import Noise
+from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.ports import Backend, Channel, ExitLike
+from mooring.proxy.stats import Stats
+from mooring.proxy.waiting import WaitingLine
+from mooring.wire import jsonrpc
+from mooring.wire.budget import Budget
+from mooring.wire.jsonrpc import Envelope, Id, encode_id
+from mooring.wire.lines import LongLine
+from mooring.wire.members import read_members, write_members
+from mooring.wire.memory import Memory
+from mooring.wire.params import progress_of_note
+
+__all__ = ["Ride", "Rider", "Trunk", "TrunkKeeper"]
+
+log = logging.getLogger("mooring.session")
+
+
+class Rider(Protocol):
+    """Who has calls on a trunk."""
+
+    @property
+    def heard(self) -> bool:
+        """Does somebody wait for the answer, this very moment?"""
+        ...
+
+    def answered(self, ride: "Ride", response: Envelope, now: float) -> None:
+        """The server has answered; the id is still the trunk's number."""
+        ...
+
+    def failed(self, ride: "Ride", failure: Failure, now: float) -> None:
+        """It will not be answered."""
+        ...
+
+    def noted(self, ride: "Ride", note: Envelope, now: float) -> None:
+        """Progress, or whatever else the server says of this call; the token is the client's own."""
+        ...
+
+
+class Ride(Call):
+    """One call on a trunk."""
+
+    number: int = 0
+    rider: Rider | None = None
+    lasting: bool = False
+    """It has no end of its own (a listener): the next instance is given it too."""
+
+
+class TrunkKeeper(Protocol):
+    """Who keeps a trunk, and knows what may be said to whom."""
+
+    def on_question(self, trunk: "Trunk", request: Envelope, line: bytes) -> None:
+        """The server wants something of a client."""
+        ...
+
+    def on_note(self, trunk: "Trunk", note: Envelope, line: bytes) -> None:
+        """The server says something that names no call."""
+        ...
+
+    def on_up(self, trunk: "Trunk", again: bool) -> None:
+        """An instance is there; `again`: it has replaced another."""
+        ...
+
+    def on_lost(self, trunk: "Trunk", exit: ExitLike) -> None:
+        """The instance has died; what it had asked is asked no more."""
+        ...
+
+    def on_empty(self, trunk: "Trunk") -> None:
+        """Nobody rides any more."""
+        ...
+
+
+class Trunk:
+    """See the module. `memory` is what each of its instances is told; empty for one of 2026-07-28."""
+
+    __slots__ = (
+        "_backend",
+        "_clock",
+        "_closed",
+        "_in_flight",
+        "_keeper",
+        "_link",
+        "_next",
+        "_noise",
+        "_policy",
+        "_stats",
+        "_was_up",
+        "last_used",
+        "memory",
+        "name",
+        "rides",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        keeper: TrunkKeeper,
+        memory: Memory,
+        *,
+        backend: Backend,
+        policy: SessionPolicy,
+        stats: Stats,
+        noise: Noise,
+        in_flight: Budget,
+        clock: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self.memory = memory
+        self.rides: dict[int, Ride] = {}
+        self.last_used = clock()
+        self._keeper = keeper
+        self._backend = backend
+        self._clock = clock
+        self._closed = False
+        self._in_flight = in_flight
+        self._link = Link(self, backend, policy, clock, f"mooring-{name}", in_flight=in_flight)
+        self._next = 0
+        self._noise = noise
+        self._policy = policy
+        self._stats = stats
+        self._was_up = False
+
+    def __repr__(self) -> str:
+        return f"<Trunk {self.name} {self._link.state} rides={len(self.rides)}>"
+
+    @property
+    def pid(self) -> int | None:
+        """The instance that serves it now."""
+        return self._link.pid
+
+    @property
+    def is_live(self) -> bool:
+        """Messages flow."""
+        return self._link.is_live
+
+    @property
+    def is_awake(self) -> bool:
+        """It has an instance, or will have one soon."""
+        return self._link.state in (LinkState.LIVE, LinkState.CONNECTING)
+
+    # From clients
+
+    def ride(
+        self,
+        id: Id,
+        method: str,
+        params: bytes,
+        rider: Rider,
+        *,
+        token: Id | None = None,
+        lasting: bool = False,
+    ) -> Ride:
+        """Send a call; `params` is JSON, without a progress token unless `token` is the client's."""
+        now = self.last_used = self._clock()
+        self._next += 1
+        number = self._next
+        line = jsonrpc.request(number, method, params if token is None else _with_token(params, number))
+        ride = Ride(id, method, Raw(params), line, cast("ReplyPort", rider), now, now, now, token)
+        ride.number, ride.rider, ride.lasting = number, rider, lasting
+        if len(self.rides) >= self._policy.max_calls:
+            text = f"{self._policy.max_calls} calls are running on this server; no more are taken"
+            rider.failed(ride, Failure("too_many_calls", text, retryable=True), now)
+            return ride
+        if not self._in_flight.has_room(len(line), 0):
+            text = "the calls of all clients together are too large; this one was not executed"
+            rider.failed(ride, Failure("too_busy", text, retryable=True), now)
+            return ride
+        self.rides[number] = ride
+        self._in_flight.taken_bytes += len(line)
+        self._stats.calls += 1
+        if self._policy.call_timeout_s is not None and not lasting:
+            ride.deadline = now + self._policy.call_timeout_s
+        self._link.send(line, ride)
+        return ride
+
+    def tell(self, line: bytes) -> None:
+        """A notification of ours or of a client; lost if there is no instance."""
+        if self._link.is_live:
+            self._link.send(line, None, _nothing, bound=True)
+
+    def answer(self, line: bytes) -> None:
+        """The answer to what the present instance has asked."""
+        self._link.answer(line)
+
+    def leave(self, ride: Ride, reason: str) -> None:
+        """The rider wants no answer: the server is told, and whatever it still says of it is dropped."""
+        if self._finish(ride.number) is None:
+            return
+        if ride.sent:
+            self._tell_cancelled(ride, reason)
+        else:
+            self._link.withdraw(ride)
+        self._check_empty()
+
+    def wake(self) -> None:
+        """An instance will be wanted."""
+        self._link.wake()
+
+    # From the server
+
+    def on_line(self, line: bytes) -> None:
+        """One line of the instance's output."""
+        try:
+            message = jsonrpc.parse(line)
+        except RemoteProtocolError as error:
+            self._on_junk(line, error)
+            return
+        if message.method is None:
+            self._on_answer(message)
+        elif message.is_request:
+            self._keeper.on_question(self, message, jsonrpc.one_line(line))
+        elif message.method == "notifications/progress":
+            self._on_progress(message)
+        else:
+            self._keeper.on_note(self, message, jsonrpc.one_line(line))
+
+    def _on_answer(self, response: Envelope) -> None:
+        if self._link.resolve(response):
+            return
+        ride = self._finish(response.request_id)
+        if ride is None or ride.rider is None:
+            return
+        now = self.last_used = self._clock()
+        self._stats.answered(now - ride.since)
+        if ride.method in Memory.WATCHED:
+            self.memory.answered(ride.method, ride.params, response)
+        ride.rider.answered(ride, response, now)
+        self._check_empty()
+
+    def _on_progress(self, note: Envelope) -> None:
+        token = progress_of_note(note.params)
+        ride = self.rides.get(token) if isinstance(token, int) else None
+        if ride is None or ride.rider is None or ride.token is None:
+            return
+        ride.touched = now = self._clock()
+        if self._policy.call_timeout_s is not None:
+            ride.deadline = now + self._policy.call_timeout_s
+        members = read_members(note.params)
+        members["progressToken"] = encode_id(ride.token)
+        note.params = Raw(write_members(members))
+        ride.rider.noted(ride, note, now)
+
+    def _on_junk(self, line: bytes, error: RemoteProtocolError) -> None:
+        self._stats.junk_lines += 1
+        method, id = jsonrpc.identify(LongLine.of(line))
+        ride = self.rides.get(id) if isinstance(id, int) and method is None else None
+        if ride is not None and b'"jsonrpc"' in line:
+            self._fail(ride, Failure("bad_answer", f"the server's answer is malformed: {error.message}"))
+        elif self._noise.admits(len(line[:200])):
+            log.info("pid %s prints what is no message: %s", self.pid, line[:200].decode("utf-8", "replace"))
+
+    def on_related(self, line: bytes, id: Id) -> None:
+        """A trunk has real instances."""
+
+    def on_long_line(self, line: LongLine) -> None:
+        """A message over the limit: whose it was is told."""
+        method, id = jsonrpc.identify(line)
+        ride = self.rides.get(id) if isinstance(id, int) and method is None else None
+        if ride is not None:
+            text = f"the server's answer of {line.length} bytes was dropped (--max-message-bytes)"
+            self._fail(ride, Failure("message_too_long", text))
+        elif method is not None and id is not None:
+            text = f"a message of {line.length} bytes is over the limit"
+            self._link.answer(jsonrpc.error_response(id, jsonrpc.INTERNAL_ERROR, text))
+
+    # What the link tells
+
+    def on_up(self, channel: Channel) -> None:
+        """An instance is there."""
+        self._backend.spoke(channel)
+        again, self._was_up = self._was_up, True
+        self._keeper.on_up(self, again)
+
+    def on_lost(self, exit: ExitLike, consumed: int) -> None:
+        """The instance has died: every ride is answered, or goes on with the next one."""
+        self._keeper.on_lost(self, exit)
+        for ride in reversed(list(self.rides.values())):
+            if not ride.sent:
+                continue
+            if ride.lasting or may_send_again(ride, consumed, self._policy, self.memory):
+                self._stats.calls_retried += 1
+                ride.waiting_since = self._clock()
+                self._link.send_again(ride)
+            else:
+                self._fail(ride, lost(ride, exit, self.memory))
+
+    def on_let_go(self, reason: str) -> None:
+        """The instance is stopped."""
+
+    def on_unreachable(self, error: MooringError) -> None:
+        """No instance can be had now; those who waited for one have been told."""
+
+    def wants_instance(self, exit: ExitLike) -> bool:
+        """Only if somebody waits."""
+        return False
+
+    def is_pending(self, call: Call) -> bool:
+        """Is it still to be answered?"""
+        return isinstance(call, Ride) and self.rides.get(call.number) is call
+
+    def on_dismissed(self, item: WaitingLine, reason: str, message: str) -> None:
+        """A line that waited will not be sent."""
+        if isinstance(item.call, Ride):
+            self._fail(item.call, Failure(reason, message, retryable=not item.call.retried))
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Time-outs; and an instance that nobody uses is let go."""
+        for ride in list(self.rides.values()):
+            failure = overdue(ride, now, self._policy, served=self._link.is_live)
+            if failure is not None:
+                self._tell_cancelled(ride, failure.reason)
+                self._fail(ride, failure)
+        self._link.tick(now)
+
+    def sleep(self, reason: str) -> None:
+        """Let the instance go; the next ride brings another."""
+        self._link.sleep(reason, reset_by=reason)
+        self._was_up = False
+
+    # Endings
+
+    def cut(self, reason: str, message: str) -> int:
+        """End every ride now; returns how many there were."""
+        rides = list(self.rides.values())
+        for ride in rides:
+            self._tell_cancelled(ride, message)
+            self._fail(ride, Failure(reason, message, retryable=not ride.sent))
+        return len(rides)
+
+    def close(self, reason: str) -> None:
+        """For good. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self.cut("session_ended", reason)
+            self._link.close(reason)
+
+    async def wait_closed(self) -> None:
+        """After `close`: until nothing of it runs any more."""
+        await self._link.wait_closed()
+
+    def _tell_cancelled(self, ride: Ride, reason: str) -> None:
+        if ride.sent and ride.cancelled_at is None:
+            params = {"requestId": ride.number, "reason": reason}
+            self._link.answer(jsonrpc.notification("notifications/cancelled", params))
+
+    def _fail(self, ride: Ride, failure: Failure) -> None:
+        if self._finish(ride.number) is None or ride.rider is None:
+            return
+        if not ride.sent:
+            self._link.withdraw(ride)
+        self._stats.failed(failure.reason)
+        ride.rider.failed(ride, failure, self._clock())
+        self._check_empty()
+
+    def _finish(self, number: Id) -> Ride | None:
+        ride = self.rides.pop(number, None) if type(number) is int else None
+        if ride is None:
+            return None
+        self._in_flight.taken_bytes -= len(ride.line)
+        if len(ride.line) >= LARGE_BYTES:
+            self._link.disown(ride)
+        return ride
+
+    def _check_empty(self) -> None:
+        if not self.rides and not self._closed:
+            asyncio.get_running_loop().call_soon(self._tell_empty)
+
+    def _tell_empty(self) -> None:
+        if not self.rides and not self._closed:
+            self._keeper.on_empty(self)
+
+
+def _with_token(params: bytes, number: int) -> bytes:
+    """The params with our number for a progress token."""
+    members = read_members(params)
+    meta = read_members(members.get("_meta", b""))
+    meta["progressToken"] = b"%d" % number
+    members["_meta"] = write_members(meta)
+    return write_members(members)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,41 @@
+"""The members of a JSON object, each as the bytes it came in.
+
+To add, change or take away one member of `params` or of a result without touching the others: what is
+not read is not re-encoded, so 64-bit integers, odd Unicode and future fields survive.
+"""
+
+import msgspec
+from msgspec import Raw
+
+from mooring.wire.surrogates import MALFORMED, readable_copy
+
+__all__ = ["Members", "read_members", "write_members"]
+
+Members = dict[str, bytes]
+"""Name → value, as JSON; of a name that comes twice the last one counts, as nearly everywhere."""
+
+_decode = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode = msgspec.json.encode
+
+
+def read_members(data: bytes | Raw) -> Members:
+    """Take an object apart; nothing at all counts as an empty one. Raises msgspec.DecodeError."""
+    if not data:
+        return {}
+    try:
+        return {name: bytes(value) for name, value in _decode(data).items()}
+    except msgspec.ValidationError:
+        raise
+    except MALFORMED as error:
+        copy = readable_copy(bytes(data))
+        if copy is None:
+            raise msgspec.DecodeError(str(error)) from None
+    try:
+        return {name: copy.restore(bytes(value)) for name, value in _decode(copy.data).items()}
+    except MALFORMED as error:
+        raise msgspec.DecodeError(str(error)) from None
+
+
+def write_members(members: Members) -> bytes:
+    """The object again."""
+    return b"{" + b",".join(_encode(name) + b":" + value for name, value in members.items()) + b"}"

@@ -1,0 +1,205 @@
+"""Requests of revision 2026-07-28: no handshake, no session; each carries all that it needs.
+
+`params._meta` has the envelope (revision, capabilities and name of the client, log level), and over HTTP
+the head of the request says again what somebody between may route by. `read_request` is the ladder
+of checks, in the order of the reference server, so that a client hears of the same mistake everywhere:
+
+1. the envelope is there (-32602)
+2. the head agrees with the body (-32020)
+3. the revision is one we speak (-32022)
+
+That the method exists is for the server to say.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from mooring.wire.header_values import decode_value
+from mooring.wire.http import Head
+from mooring.wire.jsonrpc import Envelope, Id, error_response
+from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
+from mooring.wire.surrogates import tolerant
+
+__all__ = [
+    "ASKING_CAPABILITIES",
+    "CAPABILITIES_KEY",
+    "CLIENT_KEY",
+    "ENVELOPE_KEYS",
+    "HEADER_MISMATCH",
+    "INTERACTIVE",
+    "LEVEL_KEY",
+    "MISSING_CAPABILITY",
+    "SERVER_KEY",
+    "SUBSCRIPTION_KEY",
+    "VERSION_KEY",
+    "ModernRequest",
+    "Rejection",
+    "http_status",
+    "read_request",
+    "unsupported",
+]
+
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+
+_SPACE = "io.modelcontextprotocol/"
+VERSION_KEY = f"{_SPACE}protocolVersion"
+CLIENT_KEY = f"{_SPACE}clientInfo"
+CAPABILITIES_KEY = f"{_SPACE}clientCapabilities"
+LEVEL_KEY = f"{_SPACE}logLevel"
+SERVER_KEY = f"{_SPACE}serverInfo"
+SUBSCRIPTION_KEY = f"{_SPACE}subscriptionId"
+ENVELOPE_KEYS = (VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY, LEVEL_KEY)
+
+INTERACTIVE = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Methods during which a server may want something of the client."""
+ASKING_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})
+"""What a client declares that can be asked."""
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Method → the member that `Mcp-Name` says again."""
+_ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
+_STATUS = {-32700: 400, -32600: 400, -32602: 400, HEADER_MISMATCH: 400, -32021: 400, -32022: 400, -32601: 404}
+
+
+class Rejection(NamedTuple):
+    """Why a request is not taken."""
+
+    code: int
+    message: str
+    data: Mapping[str, object] | None = None
+
+    def response(self, id: Id | None) -> bytes:
+        """The answer."""
+        return error_response(id, self.code, self.message, self.data)
+
+
+class _Meta(msgspec.Struct):
+    version: str | UnsetType | None = msgspec.field(default=UNSET, name=VERSION_KEY)
+    capabilities: Raw = msgspec.field(default=Raw(), name=CAPABILITIES_KEY)
+    client: Raw = msgspec.field(default=Raw(), name=CLIENT_KEY)
+    level: str | None = msgspec.field(default=None, name=LEVEL_KEY)
+    progress_token: int | str | float | None = msgspec.field(default=None, name="progressToken")
+
+
+class _Params(msgspec.Struct, rename="camel"):
+    meta: _Meta | None = msgspec.field(default=None, name="_meta")
+    name: Raw = Raw()
+    uri: Raw = Raw()
+    request_state: str | None = None
+    input_responses: Raw = Raw()
+
+
+class ModernRequest(msgspec.Struct, eq=False):
+    """A request that has passed the ladder."""
+
+    id: Id
+    method: str
+    params: Raw
+    capabilities: bytes
+    client: bytes
+    log_level: str | None
+    progress_token: Id | None
+    name: bytes
+    """Of the tool, prompt or resource, as JSON; empty if there is none."""
+    request_state: str | None
+    input_responses: bytes
+
+    def stripped_params(self) -> bytes:
+        """The params without what only this revision has: for a server of the handshake era."""
+        members = read_members(self.params)
+        members.pop("inputResponses", None)
+        members.pop("requestState", None)
+        meta = read_members(members.pop("_meta"))
+        for key in ENVELOPE_KEYS:
+            meta.pop(key, None)
+        if meta:
+            members["_meta"] = write_members(meta)
+        return write_members(members)
+
+    def declared(self) -> Members:
+        """The capabilities of the client, each as JSON."""
+        try:
+            return read_members(self.capabilities)
+        except msgspec.DecodeError:
+            return {}
+
+
+_read_params = tolerant(msgspec.json.Decoder(_Params).decode)
+_read_text = tolerant(msgspec.json.Decoder(str).decode)
+
+
+def http_status(code: int) -> int:
+    """The status of an answer with that error code."""
+    return _STATUS.get(code, 200)
+
+
+def unsupported(requested: str) -> Rejection:
+    """A revision that is not spoken here; all that are, are named."""
+    data = {"supported": [MODERN, *HANDSHAKE_REVISIONS], "requested": requested}
+    return Rejection(UNSUPPORTED_VERSION, f"Unsupported protocol version: {requested}", data)
+
+
+def read_request(message: Envelope, head: Head | None) -> ModernRequest | Rejection:
+    """The ladder; `head` is None where there are no headers (a WebSocket, say)."""
+    try:
+        params = _read_params(message.params) if message.params else _Params()
+    except msgspec.DecodeError as error:
+        return Rejection(-32602, f"the envelope in params._meta is malformed: {error}")
+    meta = params.meta
+    if meta is None or meta.version is UNSET or meta.version is None or not meta.capabilities:
+        return Rejection(
+            -32602, f"params._meta must have the envelope of {MODERN}: {VERSION_KEY} and {CAPABILITIES_KEY}"
+        )
+    method = message.method or ""
+    named_by = _NAMED_BY.get(method)
+    name = b"" if named_by is None else bytes(params.name if named_by == "name" else params.uri)
+    version = meta.version
+    if head is not None and (mismatch := _mismatch(head, version, method, named_by, name)) is not None:
+        return Rejection(HEADER_MISMATCH, mismatch)
+    if version != MODERN:
+        return unsupported(version)
+    return ModernRequest(
+        message.request_id,
+        method,
+        message.params,
+        bytes(meta.capabilities),
+        bytes(meta.client),
+        meta.level,
+        meta.progress_token,
+        name,
+        params.request_state,
+        bytes(params.input_responses),
+    )
+
+
+def _mismatch(head: Head, version: str, method: str, named_by: str | None, name: bytes) -> str | None:
+    """Where head and body disagree; None if they agree."""
+    fields = head.fields
+    for repeated, _ in head.repeated:
+        if repeated in _ROUTING:
+            return f"the header {repeated.decode()} comes more than once"
+    if fields.get(b"mcp-protocol-version", b"").decode("latin-1") != version:
+        return "the header Mcp-Protocol-Version is not the revision in params._meta"
+    if fields.get(b"mcp-method", b"").decode("latin-1") != method:
+        return "the header Mcp-Method is not the method of the body"
+    if not name:
+        return None
+    told = fields.get(b"mcp-name")
+    if told is not None and b'"%b"' % told == name and b"=?" not in told and b"\\" not in told:
+        return None  # nearly always: what is printable and has no escapes is the same in both
+    said = _text(name)
+    if said is not None and (told is None or decode_value(told.decode("latin-1")) != said):
+        return f"the header Mcp-Name is not the {named_by} in the body"
+    return None
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return _read_text(value)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,75 @@
+"""`requestState` of ours: what a client sends back to go on with a call that waits for its answers.
+
+It comes from the client, so nothing in it is believed before its seal is found good: HMAC-SHA-256 with a
+key that never leaves this process. It names the call and the round of questions, and is good for one
+principal, one method and one set of params, until it expires.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from typing import NamedTuple
+
+import msgspec
+
+__all__ = ["MAX_CHARACTERS", "Claims", "Sealer", "digest"]
+
+_SEAL_BYTES = 32
+MAX_CHARACTERS = 1024
+"""Of a state that is looked at; ours have some two hundred."""
+
+
+class Claims(msgspec.Struct, array_like=True):
+    """What a state says."""
+
+    call: str
+    round: int
+    expires_at: float
+    digest: bytes
+
+
+class Opened(NamedTuple):
+    """A state that was looked at: its claims, or why it is refused."""
+
+    claims: Claims | None
+    reason: str = ""
+
+
+class Sealer:
+    """Makes and checks them."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._key = key or secrets.token_bytes(32)
+
+    def seal(self, claims: Claims) -> str:
+        """The state for a client."""
+        payload = msgspec.json.encode(claims)
+        return base64.urlsafe_b64encode(self._mac(payload) + payload).decode()
+
+    def open(self, state: str, wanted: bytes, now: float) -> Opened:
+        """Check one; `wanted` is the digest of the request it came with."""
+        if len(state) > MAX_CHARACTERS:
+            return Opened(None, "requestState is not one of ours")
+        try:
+            data = base64.b64decode(state.encode(), altchars=b"-_", validate=True)
+        except ValueError:
+            return Opened(None, "requestState is not one of ours")
+        seal, payload = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
+        if not hmac.compare_digest(seal, self._mac(payload)):
+            return Opened(None, "requestState is not one of ours, or was changed")
+        claims = msgspec.json.decode(payload, type=Claims)
+        if not hmac.compare_digest(claims.digest, wanted):
+            return Opened(None, "requestState belongs to another request, or to somebody else")
+        if now >= claims.expires_at:
+            return Opened(None, "requestState has expired: call again without it")
+        return Opened(claims)
+
+    def _mac(self, payload: bytes) -> bytes:
+        return hmac.new(self._key, payload, hashlib.sha256).digest()
+
+
+def digest(principal: str, method: str, params: bytes) -> bytes:
+    """What a state is bound to; `params` without answers, state and `_meta`."""
+    text = msgspec.json.encode((principal, method, params))
+    return hashlib.sha256(text).digest()

@@ -1,0 +1,172 @@
+"""What one era says, for ears of the other."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from mooring.wire.eras import (
+    complete_result,
+    discovery,
+    elicitations_of,
+    for_handshake_error,
+    for_modern_error,
+    handshake_result,
+    input_required,
+    reduced_result,
+    with_envelope,
+    with_subscription,
+)
+from mooring.wire.modern import (
+    CAPABILITIES_KEY,
+    CLIENT_KEY,
+    LEVEL_KEY,
+    SERVER_KEY,
+    SUBSCRIPTION_KEY,
+    VERSION_KEY,
+)
+
+SERVER = b'{"name":"s","version":"1"}'
+NAMED = {SERVER_KEY: {"name": "s", "version": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("result", "method", "wanted"),
+    [
+        ({"content": []}, "tools/call", {"content": [], "resultType": "complete", "_meta": NAMED}),
+        ({}, "completion/complete", {"resultType": "complete", "_meta": NAMED}),
+        (
+            {"tools": []},
+            "tools/list",
+            {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": NAMED},
+        ),
+        ({"_meta": {"a": 1}}, "tools/call", {"resultType": "complete", "_meta": {**NAMED, "a": 1}}),
+        ({"resultType": "odd", "x": 1}, "tools/call", {"resultType": "complete", "x": 1, "_meta": NAMED}),
+        (
+            {"tools": [], "ttlMs": 5},
+            "tools/list",
+            {"tools": [], "resultType": "complete", "ttlMs": 5, "cacheScope": "private", "_meta": NAMED},
+        ),
+        ({"text": '"_meta"'}, "tools/call", {"text": '"_meta"', "resultType": "complete", "_meta": NAMED}),
+    ],
+)
+def test_a_result_is_made_whole(result: dict[str, Any], method: str, wanted: dict[str, Any]) -> None:
+    assert json.loads(complete_result(json.dumps(result).encode(), method, SERVER)) == wanted
+
+
+def test_a_result_that_is_no_object_is_refused() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        complete_result(b"[1]", "tools/call", SERVER)
+
+
+def test_the_rest_of_a_result_keeps_its_bytes() -> None:
+    whole = complete_result(b'{ "n": 12345678901234567890.10, "t":"\\ud83d"}', "tools/call", b"")
+    assert whole == b'{"resultType":"complete","n": 12345678901234567890.10, "t":"\\ud83d"}'
+
+
+def test_discovery_from_an_initialize_result() -> None:
+    said = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {"listChanged": True}, "tasks": {}},
+        "serverInfo": {"name": "s", "version": "1"},
+        "instructions": "hm",
+    }
+    result, server = discovery(json.dumps(said).encode())
+    found = json.loads(result)
+    assert found["supportedVersions"][0] == "2026-07-28"
+    assert found["capabilities"] == {"tools": {"listChanged": True}}
+    assert (found["instructions"], found["resultType"], found["_meta"]) == ("hm", "complete", NAMED)
+    assert json.loads(server) == {"name": "s", "version": "1"}
+    assert json.loads(discovery(json.dumps(said).encode(), listens=False)[0])["capabilities"] == {"tools": {}}
+
+
+def test_an_initialize_result_from_discovery() -> None:
+    said = {"capabilities": {"tools": {}, "extensions": {"x": {}}}, "instructions": "hm", "_meta": NAMED}
+    assert json.loads(handshake_result(json.dumps(said).encode(), "2025-06-18")) == {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "s", "version": "1"},
+        "instructions": "hm",
+    }
+
+
+def test_errors_for_either_era() -> None:
+    not_found = Raw(b'{"code":-32002,"message":"no","data":{"uri":"x"}}')
+    code, error = for_modern_error(not_found)
+    assert code == -32602 and json.loads(error) == {"code": -32602, "message": "no", "data": {"uri": "x"}}
+    other = Raw(b'{"code":-32603,"message":"no"}')
+    assert for_modern_error(other) == (-32603, bytes(other))
+    assert json.loads(for_handshake_error(error, "resources/read"))["code"] == -32002
+    assert for_handshake_error(error, "tools/call") == error
+    missing = Raw(b'{"code":-32021,"message":"no","data":{"requiredCapabilities":{"roots":{}}}}')
+    assert json.loads(for_handshake_error(missing, "tools/call"))["code"] == -32603
+
+
+def test_pages_to_be_visited_become_questions() -> None:
+    page = {"mode": "url", "url": "http://x", "message": "go", "elicitationId": "e1"}
+    error = {"code": -32042, "message": "visit", "data": {"elicitations": [page]}}
+    found = elicitations_of(json.dumps(error).encode())
+    assert found is not None
+    assert json.loads(found["url-0"]) == {
+        "method": "elicitation/create",
+        "params": {"mode": "url", "url": "http://x", "message": "go"},
+    }
+    others: list[dict[str, Any]] = [{}, {"elicitations": []}, {"elicitations": 5}]
+    for data in others:
+        assert elicitations_of(json.dumps({"code": -32042, "message": "", "data": data}).encode()) is None
+    assert elicitations_of(b'{"code":-32603,"message":""}') is None
+
+
+def test_a_result_that_asks() -> None:
+    asked = json.loads(input_required({"k": b'{"method":"roots/list"}'}, 'st"ate', SERVER))
+    assert asked == {
+        "resultType": "input_required",
+        "inputRequests": {"k": {"method": "roots/list"}},
+        "requestState": 'st"ate',
+        "_meta": NAMED,
+    }
+
+
+def test_the_envelope_is_added_and_what_was_there_stays() -> None:
+    params = b'{"name":"x","_meta":{"progressToken":1,"%b":"old"}}' % VERSION_KEY.encode()
+    told = json.loads(with_envelope(params, b'{"roots":{}}', b'{"name":"c"}', "info"))
+    assert told["name"] == "x"
+    assert told["_meta"] == {
+        "progressToken": 1,
+        VERSION_KEY: "2026-07-28",
+        CAPABILITIES_KEY: {"roots": {}},
+        CLIENT_KEY: {"name": "c"},
+        LEVEL_KEY: "info",
+    }
+    assert LEVEL_KEY not in json.loads(with_envelope(b"", b"{}", b"", None))["_meta"]
+
+
+def test_a_result_is_reduced_for_a_handshake_client() -> None:
+    result = {"resultType": "complete", "ttlMs": 1, "cacheScope": "public", "x": 1, "_meta": NAMED}
+    assert json.loads(reduced_result(json.dumps(result).encode(), "tools/list")) == {"x": 1}
+    call = {"content": [1], "structuredContent": [1, 2], "_meta": {"a": 1, **NAMED}}
+    assert json.loads(reduced_result(json.dumps(call).encode(), "tools/call")) == {
+        "content": [1],
+        "_meta": {"a": 1},
+    }
+    kept = {"content": [], "structuredContent": {"a": 1}}
+    assert json.loads(reduced_result(json.dumps(kept).encode(), "tools/call")) == kept
+    tools = {
+        "tools": [
+            {"name": "a", "outputSchema": {"type": "object"}},
+            {"name": "b", "outputSchema": {"type": "array"}},
+            {"name": "c"},
+        ]
+    }
+    reduced = json.loads(reduced_result(json.dumps(tools).encode(), "tools/list"))["tools"]
+    assert reduced == [{"name": "a", "outputSchema": {"type": "object"}}, {"name": "b"}, {"name": "c"}]
+
+
+def test_news_under_the_id_of_who_listens() -> None:
+    line = json.loads(with_subscription("notifications/x", b'{"a":1,"_meta":{"b":2}}', "id"))
+    assert line["params"] == {"a": 1, "_meta": {"b": 2, SUBSCRIPTION_KEY: "id"}}
+    assert json.loads(with_subscription("notifications/x", b"", 5))["params"] == {
+        "_meta": {SUBSCRIPTION_KEY: 5}
+    }

@@ -1,0 +1,176 @@
+"""One connection to a server: one request at a time, its answer read no faster than it is taken.
+
+Invariants:
+- `fault` is set once, when the connection has ended under an answer; whoever waits hears of it.
+- A body that is not taken fills `_pieces` up to the high-water mark; then the socket is not read.
+- `idle` holds exactly while another request may be sent.
+"""
+
+import asyncio
+import select
+import socket
+import struct
+from collections import deque
+from typing import cast
+
+from mooring.http.client_errors import AnswerCut, AnswerLost, BadAnswer, NoAnswer
+from mooring.http.client_limits import ClientLimits
+from mooring.http.client_reader import AnswerReader
+from mooring.http.sockets import KEEP_ALIVE
+from mooring.wire.http import Headers
+
+__all__ = ["ClientConnection"]
+
+RESET = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: on, and for no time at all."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """Made by `Client`; `head`, then `piece` until it returns nothing."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, limits: ClientLimits) -> None:
+        self._limits = limits
+        self._reader = AnswerReader(limits, self._on_head, self._on_body, self._on_end)
+        self._head: tuple[int, Headers] | None = None
+        self._pieces: deque[bytes] = deque()
+        self._held_bytes = 0
+        self._complete = True
+        self._reusable = True
+        self._paused = False
+        self._lost = False
+        self._news = asyncio.Event()
+        self._gone = asyncio.Event()
+        self.fault: AnswerLost | None = None
+        self.idle_since = 0.0
+
+    # The user's side.
+
+    @property
+    def idle(self) -> bool:
+        """May another request be sent here?"""
+        return self._complete and self._reusable and not self._lost and not self._transport.is_closing()
+
+    def looks_alive(self) -> bool:
+        """Has the server neither closed it nor said anything? Asks the kernel: the loop may not know yet."""
+        sock = self._transport.get_extra_info("socket")
+        if not self.idle or sock is None:
+            return False
+        poll = select.poll()
+        poll.register(sock.fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    def send(self, request: bytes, body: bytes) -> None:
+        """Send a request. From here on it counts as sent, however much of it gets through."""
+        self._head, self._complete, self.fault = None, False, None
+        self._reader.expect()
+        if len(body) > self._limits.read_high_water_bytes:
+            self._transport.write(request)
+            self._transport.write(body)
+        else:
+            self._transport.write(request + body)
+
+    async def head(self) -> tuple[int, Headers]:
+        """Status and headers of the answer. Raises AnswerLost."""
+        while self._head is None:
+            if self.fault is not None:
+                raise self.fault
+            self._news.clear()
+            await self._news.wait()
+        return self._head
+
+    async def piece(self) -> bytes:
+        """The next piece of the body; empty at its proper end. Raises AnswerLost."""
+        while not self._pieces:
+            if self._complete:
+                return b""
+            if self.fault is not None:
+                raise self.fault
+            self._news.clear()
+            await self._news.wait()
+        piece = self._pieces.popleft()
+        self._held_bytes -= len(piece)
+        if self._paused and self._held_bytes <= self._limits.read_high_water_bytes // 2:
+            self._paused = False
+            if not self._lost:
+                self._transport.resume_reading()
+        return piece
+
+    def abort(self) -> None:
+        """Give it up. Under an answer by a reset: a mere end could mean that we only have no more to send."""
+        self._reusable = False
+        if not self._complete and not self._lost:
+            sock = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Until its descriptor is given back."""
+        await self._gone.wait()
+
+    # The transport's side.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The server is there (with TLS: the handshake is done)."""
+        self._transport = cast("asyncio.Transport", transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
+            _notice_when_it_vanishes(sock)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the server."""
+        try:
+            self._reader.feed(data)
+        except BadAnswer as error:
+            self._end(error)
+            self._transport.abort()
+
+    def eof_received(self) -> bool:
+        """The server sends no more, so there is nothing left to do here."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The transport is closed."""
+        self._lost = True
+        if not self._reader.end() and not self._complete:
+            reason = f": {exc.strerror or exc}" if isinstance(exc, OSError) else ""
+            kind, what = (
+                (NoAnswer, "answering") if self._head is None else (AnswerCut, "its answer was whole")
+            )
+            self._end(kind(f"the server closed the connection before {what}{reason}"))
+        self._gone.set()
+        self._news.set()
+
+    # The reader's side.
+
+    def _on_head(self, status: int, headers: Headers) -> None:
+        self._head = status, headers
+        self._news.set()
+
+    def _on_body(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._held_bytes += len(piece)
+        if not self._paused and self._held_bytes > self._limits.read_high_water_bytes and not self._lost:
+            self._paused = True
+            self._transport.pause_reading()
+        self._news.set()
+
+    def _on_end(self, reusable: bool) -> None:
+        self._complete = True
+        self._reusable = self._reusable and reusable
+        self._news.set()
+
+    def _end(self, fault: AnswerLost) -> None:
+        self._reusable = False
+        if not self._complete and self.fault is None:
+            self.fault = fault
+        self._news.set()
+
+
+def _notice_when_it_vanishes(sock: socket.socket) -> None:
+    """A server that was switched off says nothing: the kernel asks, and we hear of it within a minute."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE:
+        if (option := getattr(socket, name, None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,48 @@
+"""How a request of ours can fail, by the one question that matters: may it have been executed?
+
+Unavailable
+└── NotSent          not one byte of the request went out: it can be sent again
+    └── NotTrusted   the server is not who it should be; trying again does not help
+RemoteProtocolError
+└── AnswerLost       the request went out; what became of it is not known
+    ├── NoAnswer     the connection ended, or time ran out, before the head of an answer
+    ├── AnswerCut    the answer broke off
+    └── BadAnswer    what came back is not HTTP as we know it
+"""
+
+from mooring.errors import RemoteProtocolError, Unavailable
+
+__all__ = ["AnswerCut", "AnswerLost", "BadAnswer", "NoAnswer", "NotSent", "NotTrusted"]
+
+
+class NotSent(Unavailable):
+    """Nothing was sent."""
+
+    def __init__(self, message: str, *, code: str = "not_reachable", hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
+
+
+class NotTrusted(NotSent):
+    """The TLS handshake failed: nothing was sent, and nothing will be."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, code="not_trusted", hint=hint)
+
+
+class AnswerLost(RemoteProtocolError):
+    """The request was sent, at least in part; it may have been executed."""
+
+    def __init__(self, message: str, *, code: str = "answer_lost", hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
+
+
+class NoAnswer(AnswerLost):
+    """No head of an answer came."""
+
+
+class AnswerCut(AnswerLost):
+    """A head came, but not the whole body."""
+
+
+class BadAnswer(AnswerLost):
+    """Not HTTP/1.1, or in a form that nobody asked for."""

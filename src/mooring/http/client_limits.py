@@ -1,0 +1,27 @@
+"""Every bound of an HTTP client, each with the reason for its default."""
+
+from dataclasses import dataclass
+
+__all__ = ["ClientLimits"]
+
+KIB = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientLimits:
+    """What a client grants its server. Spans are in seconds."""
+
+    max_connections: int = 1024
+    """At once, to one server; a request beyond that waits for its turn. As many descriptors as are usual."""
+    max_idle_connections: int = 8
+    """Kept for the next request. A burst needs more, but not for long."""
+    max_answer_head_bytes: int = 64 * KIB
+    """Twice what our own listener takes: nginx and Node stop at 16 to 32 KiB."""
+    read_high_water_bytes: int = 256 * KIB
+    """Of a body that nobody has taken yet; beyond that the socket is not read."""
+
+    connect_timeout_s: float = 10.0
+    """For the name, the connection and TLS: three round trips, and a second chance for lost packets."""
+    idle_timeout_s: float = 4.0
+    """uvicorn and Node close after 5 s. A request that meets such an end may or may not have been
+    executed, and nobody could tell: so the connection is given up before."""

@@ -85,6 +85,17 @@ async def test_a_reader_that_waits_holds_the_server_back() -> None:
         assert len(await response.read(BIG)) == sent
 
 
+@on_both_loops
+async def test_an_answer_that_nobody_read_is_not_taken_for_the_next() -> None:
+    async with serving(echo) as served, client_of(served.port) as client:
+        for n in range(3):
+            response = await client.request("GET", f"/{n}", [])
+            if n == 2:
+                assert await response.read(BIG) == b"GET /2  "
+            response.close()
+        assert client.connections == 1
+
+
 async def test_many_requests_at_once_have_a_connection_each_and_few_are_kept() -> None:
     app = Held()
     async with serving(app) as served, client_of(served.port, max_idle_connections=2) as client:

@@ -64,6 +64,8 @@ class ClientConnection(asyncio.Protocol):
     def send(self, request: bytes, body: bytes) -> None:
         """Send a request. From here on it counts as sent, however much of it gets through."""
         self._head, self._complete, self.fault = None, False, None
+        self._pieces.clear()  # of an answer that nobody wanted to read
+        self._held_bytes = 0
         self._reader.expect()
         if len(body) > self._limits.read_high_water_bytes:
             self._transport.write(request)

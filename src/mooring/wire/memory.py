@@ -19,6 +19,7 @@ from mooring.wire.surrogates import tolerant
 __all__ = [
     "MAX_INITIALIZE_BYTES",
     "MAX_SUBSCRIPTIONS",
+    "READS",
     "Handshake",
     "Memory",
     "Replay",
@@ -43,7 +44,7 @@ MAX_TOOLS_BYTES = 4 * 1024 * 1024
 """Of a list that is looked at: what is read from it may take ten times that for a moment."""
 
 # Asking again changes nothing on the server.
-_READS = frozenset(
+READS = frozenset(
     {
         "initialize",
         "ping",
@@ -245,7 +246,7 @@ class Memory:
         """Does running this call a second time do no harm? A read, or a tool that says so of itself."""
         if method == "tools/call":
             return self._repeatable.get(_params(params).name, False)
-        return method in _READS
+        return method in READS
 
     def replay(self, id_prefix: str) -> Iterator[Replay]:
         """What to tell a new instance, in order; `initialize` comes first.

@@ -1,0 +1,111 @@
+"""What an HTTP answer means for the message that was sent. Pure: the table of `mooring stdio`.
+
+| status | with a session | meaning |
+|---|---|---|
+| 200 | | the answer, as JSON or as events |
+| 202, 204 | | taken; a request cannot be answered so |
+| 404 | yes | the server has forgotten the session: the message was not executed |
+| 429, 503 with Retry-After | | not now: it was not executed, and may be sent again then |
+| any other | | refused: the body says why if it is a JSON-RPC error, or else we do |
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from mooring.wire.failures import Failure
+from mooring.wire.jsonrpc import Envelope
+from mooring.wire.memory import READS
+
+__all__ = [
+    "Meaning",
+    "Verdict",
+    "describe_status",
+    "is_read",
+    "judge",
+    "means_forgotten",
+    "parse_retry_after",
+]
+
+_MODERN_READS = frozenset(
+    {"server/discover", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/result"}
+)
+_EXECUTED_BY_NONE = frozenset({400, 401, 403, 404, 405, 406, 413, 414, 415, 421, 429, 431})
+"""Refused for what the message is or who sent it: before anything was done."""
+
+
+class Meaning(Enum):
+    """What to do with an answer."""
+
+    JSON = "json"
+    EVENTS = "events"
+    ACCEPTED = "accepted"
+    SESSION_LOST = "session_lost"
+    LATER = "later"
+    REFUSED = "refused"
+
+
+class Verdict(NamedTuple):
+    """And when, for `LATER`."""
+
+    meaning: Meaning
+    after_s: float = 0.0
+
+
+def is_read(method: str) -> bool:
+    """Does asking again change nothing on the server?"""
+    return method in READS or method in _MODERN_READS
+
+
+def judge(status: int, content_type: bytes, retry_after: bytes | None, *, in_session: bool) -> Verdict:
+    """By the head alone."""
+    kind = content_type.split(b";", 1)[0].strip().lower()
+    if status == 200:
+        if kind == b"text/event-stream":
+            return Verdict(Meaning.EVENTS)
+        return Verdict(Meaning.JSON if kind == b"application/json" else Meaning.REFUSED)
+    if status in (202, 204):
+        return Verdict(Meaning.ACCEPTED)
+    if status == 404 and in_session:
+        return Verdict(Meaning.SESSION_LOST)
+    if status in (429, 503) and (after_s := parse_retry_after(retry_after)) is not None:
+        return Verdict(Meaning.LATER, after_s)
+    return Verdict(Meaning.REFUSED)
+
+
+def means_forgotten(status: int, message: Envelope) -> bool:
+    """Does a 400 say what should be a 404? Servers made after the SDK's example do: "No valid session ID"."""
+    return status == 400 and b"session" in bytes(message.error).lower()
+
+
+def parse_retry_after(value: bytes | None) -> float | None:
+    """Seconds; None if there are none. A date (which is rare) counts as one second."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isdigit() and len(text) <= 9:
+        return float(text)
+    return 1.0 if text.endswith(b"GMT") else None
+
+
+def describe_status(status: int, content_type: bytes, location: bytes | None, method: str) -> Failure:
+    """The words for a refusal whose body says nothing that a client could be told."""
+    retryable = status in _EXECUTED_BY_NONE or is_read(method)
+    if status == 200:
+        kind = content_type.decode("latin-1")[:80] or "nothing at all"
+        text = f"what answers there is not an MCP server: it sends {kind}, not JSON or events"
+        return Failure("not_mcp", text, retryable)
+    if status == 401:
+        text = "the server wants to know who asks (401): give it a token with --token-file or --header-env"
+        return Failure("unauthorized", text, retryable)
+    if status == 403:
+        return Failure(
+            "forbidden", "the server does not let us in (403): is the token the right one?", retryable
+        )
+    if status in (404, 405):
+        text = f"there is no MCP server at this URL ({status}): is its path right? With Mooring it is /mcp"
+        return Failure("not_mcp", text, retryable)
+    if 300 <= status < 400:
+        where = location.decode("latin-1")[:200] if location else "elsewhere"
+        return Failure("redirected", f"the server is now at {where} ({status}): give that URL", True)
+    executed = "" if retryable else f"; {method} may have been executed"
+    return Failure(f"http_{status}", f"the server answers with HTTP status {status}{executed}", retryable)

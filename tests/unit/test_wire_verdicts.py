@@ -1,0 +1,99 @@
+"""What an HTTP answer means for a message."""
+
+import json
+
+import pytest
+
+from mooring.wire import failures, jsonrpc
+from mooring.wire.verdicts import Meaning, describe_status, is_read, judge, means_forgotten, parse_retry_after
+
+JSON, EVENTS = b"application/json; charset=utf-8", b"Text/Event-Stream"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retry_after", "in_session", "meaning"),
+    [
+        (200, JSON, None, True, Meaning.JSON),
+        (200, EVENTS, None, True, Meaning.EVENTS),
+        (200, b"text/html", None, True, Meaning.REFUSED),
+        (200, b"", None, False, Meaning.REFUSED),
+        (202, b"", None, True, Meaning.ACCEPTED),
+        (204, b"", None, True, Meaning.ACCEPTED),
+        (404, JSON, None, True, Meaning.SESSION_LOST),
+        (404, JSON, None, False, Meaning.REFUSED),
+        (503, JSON, b"2", True, Meaning.LATER),
+        (429, b"", b"0", False, Meaning.LATER),
+        (503, JSON, None, True, Meaning.REFUSED),
+        (503, JSON, b"soon", True, Meaning.REFUSED),
+        (500, JSON, b"2", True, Meaning.REFUSED),
+        (301, b"", None, True, Meaning.REFUSED),
+    ],
+)
+def test_judge(
+    status: int, kind: bytes, retry_after: bytes | None, in_session: bool, meaning: Meaning
+) -> None:
+    assert judge(status, kind, retry_after, in_session=in_session).meaning is meaning
+
+
+def test_when_to_come_back() -> None:
+    assert parse_retry_after(b" 7 ") == 7
+    assert parse_retry_after(b"Wed, 21 Oct 2026 07:28:00 GMT") == 1
+    for nothing in (None, b"", b"-1", b"1.5", b"9" * 10, b"soon"):
+        assert parse_retry_after(nothing) is None
+    assert judge(503, b"", b"7", in_session=True).after_s == 7
+
+
+def test_reads() -> None:
+    for method in ("ping", "tools/list", "resources/read", "initialize", "server/discover", "tasks/get"):
+        assert is_read(method)
+    for method in ("tools/call", "logging/setLevel", "sampling/createMessage", "x/y"):
+        assert not is_read(method)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "retryable", "words"),
+    [
+        (200, "not_mcp", False, "text/html"),
+        (401, "unauthorized", True, "--token-file"),
+        (403, "forbidden", True, "token"),
+        (404, "not_mcp", True, "/mcp"),
+        (405, "not_mcp", True, "/mcp"),
+        (308, "redirected", True, "https://other/mcp"),
+        (400, "http_400", True, "400"),
+        (500, "http_500", False, "may have been executed"),
+        (502, "http_502", False, "may have been executed"),
+    ],
+)
+def test_words_for_a_refusal(status: int, reason: str, retryable: bool, words: str) -> None:
+    failure = describe_status(status, b"text/html", b"https://other/mcp", "tools/call")
+    assert (failure.reason, failure.retryable) == (reason, retryable)
+    assert words in failure.message
+    assert describe_status(500, b"", None, "tools/list").retryable
+    assert "elsewhere" in describe_status(302, b"", None, "ping").message
+
+
+def test_servers_that_say_400_where_404_belongs() -> None:
+    def error(text: str) -> jsonrpc.Envelope:
+        return jsonrpc.parse(jsonrpc.error_response(None, -32000, text))
+
+    assert means_forgotten(400, error("Bad Request: No valid session ID provided"))
+    assert not means_forgotten(400, error("Bad Request"))
+    assert not means_forgotten(500, error("session"))
+
+
+def test_failures_say_whether_the_call_may_be_done_again() -> None:
+    for failure, retryable in (
+        (failures.lost("tools/call", "cut", reads=False), False),
+        (failures.lost("tools/list", "cut", reads=True), True),
+        (failures.cancelled(sent=True), False),
+        (failures.cancelled(sent=False), True),
+        (failures.shutting_down("SIGTERM", taken=True), False),
+        (failures.shutting_down("SIGTERM", taken=False), True),
+        (failures.too_many_calls(1), True),
+        (failures.too_busy(1), True),
+        (failures.id_in_use(), False),
+        (failures.already_initialized(), False),
+    ):
+        error = json.loads(failure.response("x"))["error"]
+        assert error["data"] == {"reason": failure.reason, "retryable": retryable}
+    assert "may have been executed" in failures.lost("tools/call", "cut", reads=False).message

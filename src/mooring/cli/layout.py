@@ -8,7 +8,7 @@ import click
 
 from mooring.errors import UserError
 
-__all__ = ["ServerCommand", "section"]
+__all__ = ["SectionedCommand", "ServerCommand", "log_options", "section"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +47,50 @@ def section(title: str) -> Callable[..., Callable[[F], F]]:
     return option
 
 
-class ServerCommand(click.Command):
+def log_options(command: F) -> F:
+    """How the logs of a long-running command look, which go to stderr."""
+    talk = section("Output")
+    levels = click.Choice(["debug", "info", "warning", "error"], case_sensitive=False)
+    level = talk(
+        "--log-level",
+        type=levels,
+        metavar="LEVEL",
+        default="info",
+        show_default=True,
+        help="Least important messages to show: debug, info, warning or error. "
+        "MOORING_DEBUG=1 shows all, and tracebacks.",
+    )
+    style = talk(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        metavar="FORMAT",
+        default="text",
+        show_default=True,
+        help="Logs, on stderr, are text or json.",
+    )
+    return style(level(command))
+
+
+class SectionedCommand(click.Command):
+    """A command whose options stand in sections."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        """The help page."""
+        return super().get_help(ctx).replace(NO_BREAK_SPACE, " ")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options by section, in the order of declaration."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "section", "Other"), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+class ServerCommand(SectionedCommand):
     """A command with a server's own command line after `--`, which nobody else interprets.
 
     Click alone would take the first word after `--` for a missing NAME, and an option of the
@@ -100,21 +143,6 @@ class ServerCommand(click.Command):
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """The usage line, with the part that click does not know."""
         return ["--foreground", "NAME", "[OPTIONS]", "--", "COMMAND", "[ARGS]..."]
-
-    def get_help(self, ctx: click.Context) -> str:
-        """The help page."""
-        return super().get_help(ctx).replace(NO_BREAK_SPACE, " ")
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Options by section, in the order of declaration."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                sections.setdefault(getattr(parameter, "section", "Other"), []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
 
 
 def _corrected(ctx: click.Context, message: str, ours: list[str], command: list[str]) -> UserError:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from mooring.cli.layout import ServerCommand, section
+from mooring.cli.layout import ServerCommand, log_options, section
 from mooring.cli.values import (
     Parsed,
     parse_assignment,
@@ -33,7 +33,6 @@ who = section("Who may use it")
 environment = section("What the server gets")
 sessions = section("Sessions and calls")
 ending = section("Stopping")
-talk = section("Output")
 
 EXAMPLES = """\
 \b
@@ -187,23 +186,7 @@ def _in_kubernetes() -> bool:
     help="Time between closing the server's stdin and SIGTERM.",
 )
 @ending("--stop-grace", type=SPAN, default="5s", show_default=True, help="Time between SIGTERM and SIGKILL.")
-@talk(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    metavar="FORMAT",
-    default="text",
-    show_default=True,
-    help="Logs, on stderr, are text or json.",
-)
-@talk(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
-    metavar="LEVEL",
-    default="info",
-    show_default=True,
-    help="Least important messages to show: debug, info, warning or error. "
-    "MOORING_DEBUG=1 shows all, and tracebacks.",
-)
+@log_options
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
     """Run an MCP server and serve it at one URL that stays.

@@ -7,16 +7,17 @@ Exit statuses: 0 ended as asked · 1 the listener failed, or the server ended un
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
 
 from mooring.host.access import make_guard
 from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_within, few_descriptors
+from mooring.host.loops import loop_factory
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.pages import Pages
 from mooring.host.shutdown import DrainPolicy, shut_down, stop_children
 from mooring.host.signals import signals_to
 from mooring.host.stop import Stop
+from mooring.host.waits import first_of
 from mooring.http.guard import guarded
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
@@ -47,17 +48,8 @@ def main(options: ForegroundOptions) -> int:
         with signals_to(stop):
             return await run(options, stop)
 
-    with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(with_signals())
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - not everywhere: plain asyncio does it too, at half the speed
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 async def run(options: ForegroundOptions, stop: Stop) -> int:
@@ -87,7 +79,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
             for url in urls:
                 _announce(workload.name, url, options)
             _warn_of_few_descriptors(options.server)
-            await _first(stop.wait_requested(), ended.wait())
+            await first_of(stop.wait_requested(), ended.wait())
         cut = await shut_down(
             listener, workload, stop, policy=policy, cause=stop.cause or "the server ended", clock=clock
         )
@@ -156,13 +148,3 @@ def _warn_of_few_descriptors(server: ServerOptions) -> None:
     warning = few_descriptors(limit, server.sessions.max_sessions, server.spare)
     if warning is not None:
         log.warning(warning, extra={"event": "few_descriptors", "limit": limit})
-
-
-async def _first(*events: Coroutine[None, None, object]) -> None:
-    tasks = [asyncio.ensure_future(event) for event in events]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

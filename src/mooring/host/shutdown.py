@@ -16,11 +16,11 @@ what remains: all but the children's patience, and at least half.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from mooring.host.stop import Stop
+from mooring.host.waits import until
 from mooring.http.listener import Listener
 from mooring.proxy.proxy import Proxy
 from mooring.workloads.workload import Workload
@@ -74,7 +74,7 @@ async def shut_down(
     listener.stop_accepting(SPREAD_S)
     # 4
     proxy.hang_up()
-    await _until(stop, policy.calls_s(), _drained(listener, proxy))
+    await until(stop, policy.calls_s(), _drained(listener, proxy))
     # 5
     cut = proxy.cut("shutting_down", f"Mooring is shutting down ({cause}); the call was not finished")
     if cut:
@@ -86,7 +86,7 @@ async def shut_down(
         )
     proxy.hang_up()
     if listener.connections:
-        await _until(None, FLUSH_S, listener.wait_drained())
+        await until(None, FLUSH_S, listener.wait_drained())
     listener.abort()
     # 6
     left_s = None if policy.timeout_s is None else max(0.0, policy.timeout_s - (clock() - begun))
@@ -112,20 +112,7 @@ def _farewell(calls: int, policy: DrainPolicy) -> str:
 async def stop_children(workload: Workload, stop: Stop, timeout_s: float | None, cause: str) -> None:
     """Stop every instance; at the deadline, or when asked again, without further patience."""
     stopping = asyncio.ensure_future(workload.stop(cause))
-    await _until(stop, timeout_s, asyncio.shield(stopping))
+    await until(stop, timeout_s, asyncio.shield(stopping))
     if not stopping.done():
         workload.hurry()
     await stopping
-
-
-async def _until(stop: Stop | None, timeout_s: float | None, *events: Awaitable[None]) -> None:
-    """Until all have happened, the time is over, or somebody asked a second time."""
-    waits: list[asyncio.Future[Any]] = [asyncio.gather(*events)]
-    if stop is not None:
-        waits.append(asyncio.ensure_future(stop.wait_forced()))
-    try:
-        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)

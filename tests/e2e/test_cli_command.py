@@ -87,7 +87,9 @@ def test_importing_the_command_line_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("words", "completions"),
     [
-        ("mooring ", {"plain,run", "plain,completion"}),
+        ("mooring ", {"plain,run", "plain,completion", "plain,stdio"}),
+        ("mooring stdio --header", {"plain,--header-env"}),
+        ("mooring stdio http://x --log-format ", {"plain,text", "plain,json"}),
         ("mooring run --foreground --drain-", {"plain,--drain-delay", "plain,--drain-timeout"}),
         ("mooring run --foreground x --log-format ", {"plain,text", "plain,json"}),
         ("mooring run --foreground ", set()),

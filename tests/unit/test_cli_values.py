@@ -7,6 +7,7 @@ from mooring.cli.values import (
     parse_assignment,
     parse_count,
     parse_duration,
+    parse_header_source,
     parse_limit,
     parse_name,
     parse_port,
@@ -130,3 +131,11 @@ def test_counts() -> None:
     for text in ("6", "-7", "", "seven", "7.0"):
         with pytest.raises(ValueError, match="is not a count: give a whole number from 7 on"):
             parse_count(text, least=7)
+
+
+def test_sources_of_headers() -> None:
+    assert parse_header_source("X-Key=KEY") == ("X-Key", "KEY")
+    for text in ("X-Key", "=KEY", "X-Key=", "X-Key=sk-123", "X-Key=a b"):
+        with pytest.raises(ValueError) as refused:
+            parse_header_source(text)
+        assert "sk-123" not in str(refused.value)

@@ -13,6 +13,7 @@ from mooring.cli.run import run
 from mooring.http.client_limits import ClientLimits
 from mooring.http.limits import Limits
 from mooring.proxy.policy import SessionPolicy
+from mooring.remote.policy import RemotePolicy
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 from mooring.workloads.definition import ServerOptions
@@ -25,6 +26,7 @@ POLICIES = (
     Limits(),
     ClientLimits(),
     SessionPolicy(),
+    RemotePolicy(),
     StopPatience(),
     RestartPolicy(),
     ServerOptions(name="x", argv=("x",)),

@@ -13,6 +13,7 @@ import click
 from mooring import __version__
 from mooring.cli.completion import completion
 from mooring.cli.run import run
+from mooring.cli.stdio import stdio
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["cli", "main"]
@@ -21,6 +22,7 @@ EXAMPLES = """\
 \b
 Examples:
   mooring run --foreground time -- uvx mcp-server-time
+  mooring stdio http://127.0.0.1:4670/mcp
   mooring run --help
   eval "$(mooring completion bash)"
 
@@ -42,6 +44,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
+cli.add_command(stdio)
 cli.add_command(completion)
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "parse_assignment",
     "parse_count",
     "parse_duration",
+    "parse_header_source",
     "parse_limit",
     "parse_name",
     "parse_port",
@@ -79,6 +80,17 @@ def parse_assignment(text: str) -> tuple[str, str]:
     if "\0" in value:
         raise ValueError(f"the value of {name} has a NUL character, which no environment can hold")
     return parse_variable(name), value
+
+
+def parse_header_source(text: str) -> tuple[str, str]:
+    """`HEADER=VARIABLE`: which variable holds the value of a header."""
+    name, equals, variable = text.partition("=")
+    if not equals or not name:
+        raise ValueError("write NAME=VARIABLE; the value itself stands in the environment")
+    if not variable.isidentifier():
+        # It may be the value, which nobody should read in a log.
+        raise ValueError(f"{name}: what follows '=' is the name of an environment variable, not a value")
+    return name, variable
 
 
 def parse_variable(text: str) -> str:

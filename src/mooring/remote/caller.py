@@ -1,0 +1,251 @@
+"""How one call gets its answer, whatever happens on the way.
+
+1. Wait until the server can be reached, and the session is not being opened anew.
+2. Send it. If nothing of it went out, begin again.
+3. Read the answer. A stream of events that is cut is resumed where it was.
+4. The server has forgotten the session: it is opened anew, and the call sent once more.
+   Not now: the call is sent again when the server said.
+5. It was sent and no answer comes: a read is sent again, twice at most. Any other call may have been
+   executed, so its client is told, and nobody sends it again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import NamedTuple, Protocol
+
+from mooring.errors import MooringError, RemoteProtocolError
+from mooring.http.client import ClientResponse
+from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
+from mooring.remote.calls import Call
+from mooring.remote.endpoint import Endpoint, Standing
+from mooring.remote.following import Ending, Follower, wait_s
+from mooring.remote.messages import EventMessages, JsonMessages, Messages
+from mooring.remote.policy import RemotePolicy
+from mooring.remote.reach import Reach
+from mooring.remote.session import RemoteSession
+from mooring.remote.waits import delays_s
+from mooring.wire import jsonrpc
+from mooring.wire.budget import Budget
+from mooring.wire.failures import Failure, lost
+from mooring.wire.http import Headers
+from mooring.wire.mirrored import MarkedTools, mirrored_headers
+from mooring.wire.verdicts import Meaning, describe_status, judge, means_forgotten
+
+__all__ = ["Caller", "Hearing"]
+
+log = logging.getLogger("mooring.remote")
+
+FOR_PEOPLE = frozenset({"unauthorized", "forbidden", "not_mcp", "redirected"})
+"""What only people can put right, they hear of on stderr too."""
+
+
+class Hearing(Protocol):
+    """Who hears what the server says."""
+
+    def hear(self, data: bytes, standing: Standing) -> Awaitable[None]:
+        """A message of the server's, on whichever stream."""
+        ...
+
+    def is_answered(self, call: Call) -> bool:
+        """Is there nothing left to wait for?"""
+        ...
+
+    def fail(self, call: Call, failure: Failure) -> None:
+        """Answer a call with an error."""
+        ...
+
+
+class _Lost(NamedTuple):
+    """It was sent, and there is no answer."""
+
+    why: str
+    reason: str = "connection_lost"
+
+
+class _Again(NamedTuple):
+    """It was not executed; send it once more, at once or after that."""
+
+    after_s: float | None = None
+
+
+Outcome = Failure | _Lost | _Again | None
+"""None: it has been answered."""
+
+
+class Caller:
+    """Runs calls; each in a task of its own."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        reach: Reach,
+        session: RemoteSession,
+        *,
+        follower: Follower,
+        policy: RemotePolicy,
+        budget: Budget,
+        tools: MarkedTools,
+        hearing: Hearing,
+    ) -> None:
+        self._endpoint = endpoint
+        self._reach = reach
+        self._session = session
+        self._follower = follower
+        self._policy = policy
+        self._budget = budget
+        self._tools = tools
+        self._hearing = hearing
+
+    async def run(self, call: Call) -> None:
+        """Until the call is answered."""
+        if call.barrier is not None and not call.barrier.done():
+            await asyncio.wait([call.barrier])
+        repeats = 0
+        delays = delays_s(self._policy)
+        while True:
+            outcome = await self._attempt(call)
+            if isinstance(outcome, _Lost) and call.reads and repeats < self._policy.most_repeats:
+                repeats += 1
+                log.debug("%s: %s; asking again", call.method, outcome.why)
+                await asyncio.sleep(next(delays))
+                continue
+            if isinstance(outcome, _Again):
+                if outcome.after_s is not None:
+                    await asyncio.sleep(max(outcome.after_s, next(delays)))
+                continue
+            if isinstance(outcome, _Lost):
+                outcome = lost(call.method, outcome.why, reads=call.reads, reason=outcome.reason)
+            if outcome is not None:
+                self._hearing.fail(call, outcome)
+            return
+
+    async def _attempt(self, call: Call) -> Outcome:
+        # 1
+        await self._reach.wait()
+        try:
+            standing = Standing() if call.is_modern else await self._session.settled()
+            # 2
+            call.sent = True
+            response = await self._endpoint.post(call.line, self._headers(call, standing))
+        except NotTrusted as error:
+            return Failure("not_trusted", f"{error.message} ({error.hint})", retryable=True)
+        except NotSent as error:
+            call.sent = False
+            self._reach.lost(error)
+            return _Again()
+        except AnswerLost as error:
+            return _Lost(error.message, "bad_answer" if error.code == "bad_answer" else "connection_lost")
+        except MooringError as error:  # the session could not be opened anew
+            return Failure(error.code, f"{error.message}; the call was not executed", retryable=True)
+        try:
+            return await self._read(call, standing, response)
+        finally:
+            response.close()
+
+    def _headers(self, call: Call, standing: Standing) -> Headers:
+        if call.version is not None:
+            return mirrored_headers(call.message, call.version, self._tools)
+        return [] if call.method == "initialize" else standing.headers
+
+    async def _read(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:
+        content_type = response.header(b"content-type") or b""
+        in_session = standing.session is not None and call.method != "initialize"
+        verdict = judge(response.status, content_type, response.header(b"retry-after"), in_session=in_session)
+        limit_bytes = self._policy.max_message_bytes
+        if verdict.meaning is Meaning.EVENTS:
+            call.session = response.header(b"mcp-session-id")
+            return await self._hear(call, standing, EventMessages(response, limit_bytes, self._budget))
+        if verdict.meaning is Meaning.JSON:
+            call.session = response.header(b"mcp-session-id")
+            return await self._hear(call, standing, JsonMessages(response, limit_bytes, self._budget))
+        if verdict.meaning is Meaning.SESSION_LOST:
+            return await self._reopen(call, standing)
+        if verdict.meaning is Meaning.LATER:
+            return self._later(call, verdict.after_s, response.status)
+        return await self._refused(call, standing, response)
+
+    # 3 ---------------------------------------------------------------------------------------
+
+    async def _hear(self, call: Call, standing: Standing, messages: Messages) -> Outcome:
+        whole = isinstance(messages, JsonMessages)
+        why = _NOT_AN_ANSWER if whole else _NO_ANSWER
+        try:
+            async for data in messages:
+                await self._hearing.hear(_addressed(data, call) if whole else data, standing)
+                if self._hearing.is_answered(call):
+                    return None
+        except RemoteProtocolError as error:
+            why = _Lost(error.message, _reason(error))
+        if call.is_modern or not messages.last_event_id:
+            return why
+        return await self._resume(call, standing, messages)
+
+    async def _resume(self, call: Call, standing: Standing, messages: Messages) -> Outcome:
+        async def hear(data: bytes) -> bool:
+            await self._hearing.hear(data, standing)
+            return self._hearing.is_answered(call)
+
+        first_wait_s = wait_s(messages.retry_ms, self._policy)
+        ending = await self._follower.follow(
+            standing, messages.last_event_id, hear, first_wait_s=first_wait_s
+        )
+        return None if ending is Ending.DONE else _Lost(ending.value)
+
+    # 4 ---------------------------------------------------------------------------------------
+
+    async def _reopen(self, call: Call, standing: Standing) -> Outcome:
+        if call.reopened:
+            text = "the server forgets every session at once; the call was not executed"
+            return Failure("session_lost", text, retryable=True)
+        call.reopened, call.sent = True, False
+        try:
+            await self._session.reopen(standing)
+        except MooringError as error:
+            return Failure(error.code, f"{error.message}; the call was not executed", retryable=True)
+        return _Again()
+
+    def _later(self, call: Call, after_s: float, status: int) -> Outcome:
+        if after_s > self._policy.longest_retry_s:
+            text = f"the server is busy ({status}) and says to come back in {after_s:g} s"
+            return Failure("server_busy", text, retryable=True)
+        call.sent = False
+        log.info("the server is busy (%d); trying again in %g s", status, after_s, extra={"event": "busy"})
+        return _Again(after_s)
+
+    async def _refused(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:
+        """An error of HTTP's: the server's own words if it has any, or else ours."""
+        if response.status == 401 and self._endpoint.credentials.renew():
+            log.info("the token has changed; trying again with the new one", extra={"event": "token_renewed"})
+            return _Again()
+        content_type, location = response.header(b"content-type") or b"", response.header(b"location")
+        failure = describe_status(response.status, content_type, location, call.method)
+        try:
+            message = jsonrpc.parse(await response.read(self._policy.max_message_bytes))
+        except RemoteProtocolError:
+            message = None
+        if failure.reason in FOR_PEOPLE and (message is None or response.status in (401, 403)):
+            log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
+        if message is None or not message.error:
+            return failure
+        if standing.session is not None and means_forgotten(response.status, message):
+            return await self._reopen(call, standing)
+        await self._hearing.hear(jsonrpc.with_id(message, call.id), standing)
+        return None
+
+
+_NOT_AN_ANSWER = _Lost("the server sent something that is no answer to this call", "bad_answer")
+_NO_ANSWER = _Lost("the stream ended without an answer")
+
+
+def _reason(error: RemoteProtocolError) -> str:
+    return error.code if error.code in ("message_too_long", "too_busy") else "connection_lost"
+
+
+def _addressed(data: bytes, call: Call) -> bytes:
+    """An error without an id can only be about the call that it answers."""
+    try:
+        message = jsonrpc.parse(data)
+    except RemoteProtocolError:
+        return data
+    return jsonrpc.with_id(message, call.id) if message.error and message.id is None else data

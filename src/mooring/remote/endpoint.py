@@ -1,0 +1,83 @@
+"""Requests of Streamable HTTP: which method, which headers. Nothing of what they mean."""
+
+from typing import NamedTuple, Protocol
+
+from mooring import __version__
+from mooring.http.client import Client, ClientResponse
+from mooring.remote.policy import RemotePolicy
+from mooring.wire.http import Headers
+
+__all__ = ["Credentials", "Endpoint", "Standing"]
+
+AGENT = f"mooring/{__version__}".encode()
+POSTED: Headers = [
+    (b"Accept", b"application/json, text/event-stream"),
+    (b"Content-Type", b"application/json"),
+]
+LISTENING: Headers = [(b"Accept", b"text/event-stream")]
+
+
+class Credentials(Protocol):
+    """Headers that say who asks."""
+
+    @property
+    def headers(self) -> Headers:
+        """To be sent with every request."""
+        ...
+
+    def renew(self) -> bool:
+        """The server did not accept them: are there others by now?"""
+        ...
+
+
+class Standing(NamedTuple):
+    """How we stand with the server: the session as it named it, and which one that is, counted from 0."""
+
+    generation: int = 0
+    session: bytes | None = None
+    version: str | None = None
+
+    @property
+    def headers(self) -> Headers:
+        """What every message of the session carries."""
+        headers: Headers = []
+        if self.version is not None:
+            headers.append((b"Mcp-Protocol-Version", self.version.encode("ascii", "replace")))
+        if self.session is not None:
+            headers.append((b"Mcp-Session-Id", self.session))
+        return headers
+
+
+class Endpoint:
+    """One URL."""
+
+    def __init__(self, client: Client, target: str, credentials: Credentials, policy: RemotePolicy) -> None:
+        self._client = client
+        self._target = target
+        self._policy = policy
+        self.credentials = credentials
+
+    async def post(
+        self, line: bytes, headers: Headers, *, head_timeout_s: float | None = None
+    ) -> ClientResponse:
+        """Send a message."""
+        return await self._request("POST", [*POSTED, *headers], line, head_timeout_s)
+
+    async def get(self, standing: Standing, last_event_id: str) -> ClientResponse:
+        """Open a stream, or resume one."""
+        headers = [*LISTENING, *standing.headers]
+        if last_event_id:
+            headers.append((b"Last-Event-ID", last_event_id.encode()))
+        return await self._request("GET", headers, b"", self._policy.note_timeout_s)
+
+    async def delete(self, standing: Standing) -> ClientResponse:
+        """End the session."""
+        return await self._request("DELETE", standing.headers, b"", self._policy.farewell_timeout_s)
+
+    async def _request(
+        self, method: str, headers: Headers, body: bytes, head_timeout_s: float | None
+    ) -> ClientResponse:
+        everything = [(b"User-Agent", AGENT), *self.credentials.headers, *headers]
+        return await self._client.request(
+            method, self._target, everything, body, head_timeout_s=head_timeout_s
+        )

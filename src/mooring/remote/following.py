@@ -1,0 +1,132 @@
+"""A GET stream, kept open across whatever cuts it: resumed where it was, when the server wants it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import NamedTuple
+
+from mooring.errors import RemoteProtocolError
+from mooring.http.client import ClientResponse
+from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
+from mooring.remote.endpoint import Endpoint, Standing
+from mooring.remote.messages import EventMessages
+from mooring.remote.policy import RemotePolicy
+from mooring.remote.reach import Reach
+from mooring.remote.waits import delays_s
+from mooring.wire.budget import Budget
+from mooring.wire.verdicts import Meaning, judge
+
+__all__ = ["Ending", "Follower", "wait_s"]
+
+log = logging.getLogger("mooring.remote")
+
+ERRORS_OF_OTHERS = frozenset({500, 502, 503, 504})
+"""Of a server that is being restarted behind a balancer: worth another attempt."""
+
+
+class Ending(Enum):
+    """Why a stream is not followed any longer."""
+
+    DONE = "done"
+    FORGOTTEN = "the server has forgotten the session"
+    REFUSED = "the server does not resume the stream"
+    NOT_TRUSTED = "the server is not trusted any more"
+
+
+class _Later(NamedTuple):
+    """Not now."""
+
+    after_s: float = 0.0
+    was_refused: bool = False
+
+
+def wait_s(retry_ms: int | None, policy: RemotePolicy) -> float:
+    """Before a stream is asked for again: as the server said, within reason."""
+    if retry_ms is None:
+        return policy.default_retry_s
+    return min(max(retry_ms / 1000, policy.first_wait_s), policy.longest_retry_s)
+
+
+class Follower:
+    """Follows the streams of one session."""
+
+    def __init__(self, endpoint: Endpoint, reach: Reach, policy: RemotePolicy, budget: Budget) -> None:
+        self._endpoint = endpoint
+        self._reach = reach
+        self._policy = policy
+        self._budget = budget
+
+    async def follow(
+        self,
+        standing: Standing,
+        last_event_id: str,
+        hear: Callable[[bytes], Awaitable[bool]],
+        *,
+        first_wait_s: float = 0.0,
+    ) -> Ending:
+        """Give every message to `hear`, until that returns True or the server does not go on.
+
+        With a `last_event_id` it is the rest of another stream. Without one it is a stream of its own,
+        and begins anew if the server cannot go on where it was.
+        """
+        is_rest = bool(last_event_id)
+        pause_s, refused, delays = first_wait_s, 0, delays_s(self._policy)
+        while refused < self._policy.most_refused_resumes:
+            await asyncio.sleep(pause_s)
+            opened = await self._open(standing, last_event_id)
+            if opened is Ending.REFUSED and last_event_id and not is_rest:
+                last_event_id, pause_s = "", next(delays)
+                continue
+            if isinstance(opened, Ending):
+                return opened
+            if isinstance(opened, _Later):
+                refused += opened.was_refused
+                pause_s = max(opened.after_s, next(delays))
+                continue
+            messages = EventMessages(opened, self._policy.max_message_bytes, self._budget, last_event_id)
+            try:
+                if await self._hear_all(messages, hear):
+                    return Ending.DONE
+            finally:
+                opened.close()
+            last_event_id, pause_s = messages.last_event_id, wait_s(messages.retry_ms, self._policy)
+            refused, delays = 0, delays_s(self._policy)
+        return Ending.REFUSED
+
+    async def _open(self, standing: Standing, last_event_id: str) -> "ClientResponse | Ending | _Later":
+        await self._reach.wait()
+        try:
+            response = await self._endpoint.get(standing, last_event_id)
+        except NotTrusted:
+            return Ending.NOT_TRUSTED
+        except NotSent as error:
+            self._reach.lost(error)
+            return _Later()
+        except AnswerLost as error:
+            log.debug("a stream could not be opened: %s", error.message)
+            return _Later()
+        verdict = judge(
+            response.status,
+            response.header(b"content-type") or b"",
+            response.header(b"retry-after"),
+            in_session=standing.session is not None,
+        )
+        if verdict.meaning is Meaning.EVENTS:
+            return response
+        response.close()
+        if verdict.meaning is Meaning.SESSION_LOST:
+            return Ending.FORGOTTEN
+        if verdict.meaning is Meaning.LATER:
+            return _Later(min(verdict.after_s, self._policy.longest_retry_s))
+        return _Later(was_refused=True) if response.status in ERRORS_OF_OTHERS else Ending.REFUSED
+
+    @staticmethod
+    async def _hear_all(messages: EventMessages, hear: Callable[[bytes], Awaitable[bool]]) -> bool:
+        try:
+            async for data in messages:
+                if await hear(data):
+                    return True
+        except RemoteProtocolError as error:
+            log.debug("a stream was cut: %s", error.message)
+        return False

@@ -5,8 +5,8 @@
 3. Read the answer. A stream of events that is cut is resumed where it was.
 4. The server has forgotten the session: it is opened anew, and the call sent once more.
    Not now: the call is sent again when the server said.
-5. It was sent and no answer comes: a read is sent again, twice at most. Any other call may have been
-   executed, so its client is told, and nobody sends it again.
+5. It was sent and no answer comes: a read is sent again, twice at most, a subscription always. Any other
+   call may have been executed, so its client is told, and nobody sends it again.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class Caller:
         delays = delays_s(self._policy)
         while True:
             outcome = await self._attempt(call)
-            if isinstance(outcome, _Lost) and call.reads and repeats < self._policy.most_repeats:
+            if isinstance(outcome, _Lost) and self._may_repeat(call, repeats):
                 repeats += 1
                 log.debug("%s: %s; asking again", call.method, outcome.why)
                 await asyncio.sleep(next(delays))
@@ -119,6 +119,10 @@ class Caller:
             if outcome is not None:
                 self._hearing.fail(call, outcome)
             return
+
+    def _may_repeat(self, call: Call, repeats: int) -> bool:
+        """A subscription lasts for days, and is cut whenever its server restarts: it is always renewed."""
+        return call.is_stream or (call.reads and repeats < self._policy.most_repeats)
 
     async def _attempt(self, call: Call) -> Outcome:
         # 1

@@ -43,7 +43,7 @@ BODIES = (
     b'{"jsonrpc":"2.0","id":1,"method":"server/discover"}',
     b"{",
 )
-STATUSES = {200, 202, 204, 400, 401, 403, 404, 406, 415}
+STATUSES = {200, 202, 204, 400, 401, 403, 404, 405, 406, 415}
 
 
 def check(data: bytes) -> None:
@@ -211,7 +211,7 @@ class _Scene:
         if origins and exchange.status != 403:
             assert exchange.headers[b"access-control-allow-origin"] == origins[0]
         if request.header(b"mcp-session-id") == self._other.encode() and self._reached:
-            assert exchange.status in (400, 404, 406, 415), "somebody else's session"
+            assert exchange.status in (400, 404, 405, 406, 415), "somebody else's session"
         self._check_kind(exchange)
 
     def _check_passed(self, request: Request, which: int) -> None:

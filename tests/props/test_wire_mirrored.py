@@ -6,7 +6,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mooring.wire.mirrored import encode_value
+from mooring.wire.header_values import encode_value
 
 
 def decoded(value: bytes) -> str:

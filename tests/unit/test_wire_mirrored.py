@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from mooring.wire import jsonrpc
+from mooring.wire.header_values import encode_value
 from mooring.wire.memory import MAX_TOOL_NAME, MAX_TOOLS, MAX_TOOLS_BYTES
 from mooring.wire.mirrored import (
     MAX_MARK_DEPTH,
     MAX_MARKS,
     MarkedTools,
-    encode_value,
     mirrored_headers,
     modern_version,
 )

@@ -8,44 +8,35 @@ What a list of tools says about its schemas is remembered, within bounds. A tool
 rules of the specification counts as one without any: its calls are the server's to judge.
 """
 
-import base64
 import re
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from mooring.wire.header_values import encode_value
 from mooring.wire.http import Headers
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import MAX_TOOL_NAME, MAX_TOOLS, MAX_TOOLS_BYTES
+from mooring.wire.modern import NAMED_BY
+from mooring.wire.params import STATED_VERSION, stated_version
 from mooring.wire.surrogates import tolerant
 
-__all__ = ["MarkedTools", "encode_value", "mirrored_headers", "modern_version"]
+__all__ = ["MarkedTools", "mirrored_headers", "modern_version"]
 
 MAX_MARKS = 64
 """Arguments of one tool that become headers; listeners take some hundred fields in all."""
 MAX_MARK_DEPTH = 32
 """Of objects within objects in a schema."""
 
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+_STATED = STATED_VERSION.encode()
 MARK = "x-mcp-header"
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
-_SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MARKABLE = ("string", "integer", "boolean")
 _SAFE = 2**53 - 1
 
 Mark = tuple[str, tuple[str, ...]]
 """The name of a header, and the path of its argument."""
-
-
-class _Meta(msgspec.Struct):
-    version: str | None = msgspec.field(default=None, name=VERSION_KEY)
-
-
-class _Enveloped(msgspec.Struct):
-    meta: _Meta | None = msgspec.field(default=None, name="_meta")
 
 
 class _Named(msgspec.Struct):
@@ -66,7 +57,6 @@ class _Tools(msgspec.Struct):
     tools: list[_Tool] = []
 
 
-_read_enveloped = tolerant(msgspec.json.Decoder(_Enveloped).decode)
 _read_named = tolerant(msgspec.json.Decoder(_Named).decode)
 _read_arguments = tolerant(msgspec.json.Decoder(_Arguments).decode)
 _read_tools = tolerant(msgspec.json.Decoder(_Tools).decode)
@@ -74,13 +64,7 @@ _read_tools = tolerant(msgspec.json.Decoder(_Tools).decode)
 
 def modern_version(message: Envelope) -> str | None:
     """The revision that a message of the era without handshakes names; None for the others."""
-    if VERSION_KEY.encode() not in bytes(message.params):
-        return None
-    try:
-        meta = _read_enveloped(message.params).meta
-    except msgspec.DecodeError:
-        return None
-    return meta.version if meta is not None else None
+    return stated_version(message.params) if _STATED in bytes(message.params) else None
 
 
 def mirrored_headers(message: Envelope, version: str, tools: "MarkedTools") -> Headers:
@@ -96,13 +80,6 @@ def mirrored_headers(message: Envelope, version: str, tools: "MarkedTools") -> H
     if method == "tools/call" and name is not None:
         headers += tools.headers(name, message.params)
     return headers
-
-
-def encode_value(value: str) -> bytes:
-    """A text as the value of a header: as it is, or in base64 if it would not come through like that."""
-    if _PLAIN.fullmatch(value) and not _SENTINEL.fullmatch(value):
-        return value.encode("ascii")
-    return b"=?base64?" + base64.b64encode(value.encode()) + b"?="
 
 
 class MarkedTools:
@@ -200,10 +177,10 @@ def _text(value: Any) -> str | None:
 
 
 def _name(message: Envelope) -> str | None:
-    if message.method not in _NAMED_BY:
+    if message.method not in NAMED_BY:
         return None
     try:
         named = _read_named(message.params)
     except msgspec.DecodeError:
         return None
-    return named.uri if _NAMED_BY[message.method] == "uri" else named.name
+    return named.uri if NAMED_BY[message.method] == "uri" else named.name

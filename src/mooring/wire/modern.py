@@ -21,6 +21,7 @@ from mooring.wire.header_values import decode_value
 from mooring.wire.http import Head
 from mooring.wire.jsonrpc import Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.params import STATED_VERSION
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
 from mooring.wire.surrogates import tolerant
 
@@ -33,6 +34,7 @@ __all__ = [
     "INTERACTIVE",
     "LEVEL_KEY",
     "MISSING_CAPABILITY",
+    "NAMED_BY",
     "SERVER_KEY",
     "SUBSCRIPTION_KEY",
     "VERSION_KEY",
@@ -48,7 +50,7 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 _SPACE = "io.modelcontextprotocol/"
-VERSION_KEY = f"{_SPACE}protocolVersion"
+VERSION_KEY = STATED_VERSION
 CLIENT_KEY = f"{_SPACE}clientInfo"
 CAPABILITIES_KEY = f"{_SPACE}clientCapabilities"
 LEVEL_KEY = f"{_SPACE}logLevel"
@@ -60,7 +62,7 @@ INTERACTIVE = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods during which a server may want something of the client."""
 ASKING_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})
 """What a client declares that can be asked."""
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Method → the member that `Mcp-Name` says again."""
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _STATUS = {-32700: 400, -32600: 400, -32602: 400, HEADER_MISMATCH: 400, -32021: 400, -32022: 400, -32601: 404}
@@ -156,7 +158,7 @@ def read_request(message: Envelope, head: Head | None) -> ModernRequest | Reject
             -32602, f"params._meta must have the envelope of {MODERN}: {VERSION_KEY} and {CAPABILITIES_KEY}"
         )
     method = message.method or ""
-    named_by = _NAMED_BY.get(method)
+    named_by = NAMED_BY.get(method)
     name = b"" if named_by is None else bytes(params.name if named_by == "name" else params.uri)
     version = meta.version
     if head is not None and (mismatch := _mismatch(head, version, method, named_by, name)) is not None:

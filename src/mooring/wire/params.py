@@ -7,6 +7,7 @@ from mooring.wire.jsonrpc import Id
 from mooring.wire.surrogates import tolerant
 
 __all__ = [
+    "STATED_VERSION",
     "cancelled_id",
     "client_name",
     "progress_of_call",

@@ -18,11 +18,12 @@ from tests import parts
 from tests.e2e.client import CLIENTS, Client, RemoteError, connected
 from tests.e2e.mooring import DEMO, LINUX_ONLY, Mooring, running_mooring
 from tests.e2e.program import ROOT, Json, Program, kill
-from tests.e2e.serving import fixture_over_http
+from tests.e2e.serving import FIXTURE, fixture_over_http
 from tests.support import until, within
 
 pytestmark = [LINUX_ONLY, pytest.mark.e2e, pytest.mark.timeout(300)]
 
+MODERN = "2026-07-28"
 HANDSHAKE = {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 LONG_S = 600
 WAYS = [*product(CLIENTS, ("http", "sse")), ("typescript-1", "ws")]
@@ -220,14 +221,51 @@ class TestThroughMooring:
             assert json.loads(await client.text("counter"))["count"] == 1
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_python_client_of_both_eras_falls_back(mode: str) -> None:
+@pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", MODERN), (MODERN, MODERN)])
+async def test_the_python_client_of_both_eras_at_a_handshake_server(mode: str, version: str) -> None:
+    """What the server asks of its client crosses the eras."""
     async with (
         running_mooring(server=DEMO) as mooring,
         connected("python-2", mooring.url, mode=mode) as (client, connection),
     ):
-        assert connection["version"] == "2025-11-25"
+        assert connection["version"] == version
         assert await client.text("echo", text=mode) == mode
+        number = await client.start(
+            "call", tool="sleep", arguments={"seconds": 0.3, "steps": 3}, progress=True
+        )
+        assert not (await client.answer(number)).get("isError")
+        await client.event("progress", call=number, progress=3, total=3)
+        assert "forty-two" in await client.text("ask", message="How many?")
+        assert "a model's words" in await client.text("sample", prompt="Say something")
+        assert "file:///harbour" in await client.text("roots")
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+async def test_a_handshake_client_at_a_server_of_2026(kind: str) -> None:
+    """The other way round: the server answers that it needs input, the client is asked by real requests."""
+    python = parts.python_of("sdk-2")
+    server: list[str | Path] = [python, ROOT / "tests/e2e/one_revision.py", MODERN, python, FIXTURE]
+    async with (
+        running_mooring(server=server) as mooring,
+        connected(kind, mooring.url) as (client, connection),
+    ):
+        assert connection["version"] in {None, *HANDSHAKE}
+        assert await client.text("test_simple_text") == "This is a simple text response for testing."
+        number = await client.start("call", tool="test_tool_with_progress", progress=True)
+        assert not (await client.answer(number)).get("isError")
+        assert "Hello" in await client.text("test_input_required_result_elicitation")
+        await client.event("asked", method="elicitation/create")
+        assert "a model's words" in await client.text("test_input_required_result_sampling")
+        assert "3 answers" in await client.text("test_input_required_result_multiple_inputs")
+        assert "state-ok" in await client.text("test_input_required_result_request_state")
+        await client.do("set_level", level="debug")
+        await client.text("test_tool_with_logging")
+        await client.event("notification", method="notifications/message")
+        await client.text("test_trigger_tool_change")
+        await client.event("notification", method="notifications/tools/list_changed")
+        await client.do("subscribe", uri="test://watched-resource")
+        await client.text("touch_watched_resource")
+        await client.event("notification", method="notifications/resources/updated")
 
 
 async def inspect(url: str, *words: str, transport: str, home: Path) -> Any:

@@ -19,6 +19,7 @@ from mooring.wire.modern import (
     SUBSCRIPTION_KEY,
     VERSION_KEY,
 )
+from mooring.wire.revisions import HANDSHAKE_REVISIONS
 from tests.hosting import Host, hosting
 from tests.http_client import Answer
 from tests.mcp_client import Json, McpClient, Stream, client_of
@@ -103,7 +104,8 @@ async def test_a_server_that_says_nothing_to_what_it_does_not_know_is_of_the_han
 async def test_discovery(server: tuple[str, ...]) -> None:
     async with modern_client_of(server) as (client, _):
         found = (await client.ask("server/discover"))["result"]
-        assert "2026-07-28" in found["supportedVersions"] and found["instructions"] == "be kind"
+        assert set(found["supportedVersions"]) == {"2026-07-28", *HANDSHAKE_REVISIONS}
+        assert found["instructions"] == "be kind"
         assert found["capabilities"]["tools"] == {"listChanged": True}
         assert (found["resultType"], found["cacheScope"]) == ("complete", "private")
         assert found["_meta"][SERVER_KEY] == {"name": "era", "version": "1"}

@@ -18,12 +18,13 @@ from mooring.proxy.stateless_call import StatelessCall
 from mooring.proxy.trunk import Ride, Trunk
 from mooring.proxy.trunks import Trunks
 from mooring.wire import jsonrpc
-from mooring.wire.eras import under_subscription
+from mooring.wire.eras import served_here, under_subscription
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.params import subscription_of_note
 
 __all__ = ["ModernServer"]
 
+DISCOVER = "server/discover"
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LOG = "notifications/message"
@@ -48,8 +49,10 @@ class _Passenger:
         return True  # whoever goes has cancelled
 
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
-        if ride.lasting and response.result:
+        if response.result and ride.lasting:
             response.result = Raw(under_subscription(response.result, ride.id))
+        elif response.result and ride.method == DISCOVER:
+            response.result = Raw(served_here(response.result))
         self.call.answer(response, now)
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:

@@ -21,7 +21,7 @@ from mooring.wire.modern import (
     SUBSCRIPTION_KEY,
     VERSION_KEY,
 )
-from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
+from mooring.wire.revisions import MODERN, SERVED
 
 __all__ = [
     "CACHEABLE",
@@ -35,6 +35,7 @@ __all__ = [
     "handshake_result",
     "input_required",
     "reduced_result",
+    "served_here",
     "under_subscription",
     "with_envelope",
     "with_subscription",
@@ -106,7 +107,7 @@ def discovery(initialize_result: bytes, *, listens: bool = True) -> tuple[bytes,
         capabilities = {name: _without_news(value) for name, value in capabilities.items()}
     result: Members = {
         "resultType": b'"complete"',
-        "supportedVersions": _encode([MODERN, *HANDSHAKE_REVISIONS]),
+        "supportedVersions": _encode(SERVED),
         "capabilities": write_members(capabilities),
         **_NEVER_CACHED,
     }
@@ -173,6 +174,13 @@ def under_subscription(params: bytes | Raw, subscription: Id) -> bytes:
     meta = read_members(members.get("_meta", b""))
     meta[SUBSCRIPTION_KEY] = encode_id(subscription)
     members["_meta"] = write_members(meta)
+    return write_members(members)
+
+
+def served_here(discovered: bytes | Raw) -> bytes:
+    """A DiscoverResult of the server, with the revisions that clients may speak here."""
+    members = read_members(discovered)
+    members["supportedVersions"] = _encode(SERVED)
     return write_members(members)
 
 

@@ -22,7 +22,7 @@ from mooring.wire.http import Head
 from mooring.wire.jsonrpc import Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.params import STATED_VERSION
-from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
+from mooring.wire.revisions import MODERN, SERVED
 from mooring.wire.surrogates import tolerant
 
 __all__ = [
@@ -142,7 +142,7 @@ def http_status(code: int) -> int:
 
 def unsupported(requested: str) -> Rejection:
     """A revision that is not spoken here; all that are, are named."""
-    data = {"supported": [MODERN, *HANDSHAKE_REVISIONS], "requested": requested}
+    data = {"supported": list(SERVED), "requested": requested}
     return Rejection(UNSUPPORTED_VERSION, f"Unsupported protocol version: {requested}", data)
 
 

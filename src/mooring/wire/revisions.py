@@ -6,7 +6,7 @@ to fall back; it is not spoken here.
 
 from typing import NamedTuple
 
-__all__ = ["HANDSHAKE_REVISIONS", "LATEST", "MODERN", "Rules", "rules_for"]
+__all__ = ["HANDSHAKE_REVISIONS", "LATEST", "MODERN", "SERVED", "Rules", "rules_for"]
 
 MODERN = "2026-07-28"
 
@@ -27,6 +27,8 @@ HANDSHAKE_REVISIONS: dict[str, Rules] = {
     "2024-11-05": Rules(batches=False, priming=False),
 }
 LATEST = "2025-11-25"
+SERVED = (MODERN, *HANDSHAKE_REVISIONS)
+"""What clients may speak here, whatever the server does: whoever asks is told the same everywhere."""
 
 
 def rules_for(revision: str) -> Rules:

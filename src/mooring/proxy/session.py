@@ -28,7 +28,7 @@ from mooring.proxy.waiting import WaitingLine
 from mooring.wire import jsonrpc
 from mooring.wire.asked import MAX_ID_CHARACTERS, Asked
 from mooring.wire.budget import Budget
-from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
+from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id, error_code_of
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Memory, Replay, read_handshake
 from mooring.wire.params import cancelled_id, progress_of_call, progress_of_note
@@ -40,6 +40,8 @@ log = logging.getLogger("mooring.session")
 
 MAX_TASK_TOKENS = 256
 """Calls that became tasks, of which progress is still passed on; the oldest gives way."""
+UNKNOWN_HANDSHAKE = frozenset({-32022, -32601, -32602, -32600})
+"""What a server of the era without handshakes may say to `initialize`."""
 OF_ONE_INSTANCE = frozenset({"notifications/cancelled", "notifications/initialized"})
 """Another instance never had the call, and is told of the client when it is introduced."""
 
@@ -341,7 +343,7 @@ class Session:
     def _open(self, call: Call, response: Envelope, line: bytes, now: float) -> None:
         """The answer to the client's `initialize`: with it the session begins, or it never was."""
         try:
-            if response.error and self._backend.doubt_handshakes():
+            if error_code_of(response) in UNKNOWN_HANDSHAKE and self._backend.doubt_handshakes():
                 self.calls[call.id] = call
                 self._in_flight.taken_bytes += len(call.line)
                 self._link.try_again(call, "it refuses initialize")

@@ -18,7 +18,7 @@ from mooring.proxy.listening import LISTEN, Listeners
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import ExitLike
 from mooring.proxy.stateless_call import StatelessCall
-from mooring.proxy.trunk import Ride, Trunk
+from mooring.proxy.trunk import Indifferent, Ride, Trunk
 from mooring.proxy.trunks import Trunks
 from mooring.wire import jsonrpc
 from mooring.wire.eras import can_be_asked, discovery
@@ -33,22 +33,17 @@ LOG = "notifications/message"
 DISCOVER = "server/discover"
 
 
-class _Errand:
+class _Errand(Indifferent):
     """A request of our own; what to do when it is answered, or cannot be."""
 
     def __init__(self, then: Callable[[Failure | None], None]) -> None:
         self._then = then
-
-    heard = True
 
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
         self._then(None)
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         self._then(failure)
-
-    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
-        pass
 
 
 class HandshakeServer:

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.handshake_pool import HandshakePool, PoolKey
 from mooring.proxy.stateless_call import StatelessCall
-from mooring.proxy.trunk import Ride, Trunk
+from mooring.proxy.trunk import Indifferent, Trunk
 from mooring.wire.eras import with_subscription
 from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, encode_id
 from mooring.wire.modern import SUBSCRIPTION_KEY
@@ -49,21 +49,6 @@ class _Updated(Struct):
 
 _read_params = tolerant(msgspec.json.Decoder(_Params).decode)
 _read_updated = tolerant(msgspec.json.Decoder(_Updated).decode)
-
-
-class _Silent:
-    """Who subscribes, and does not care for the answer."""
-
-    heard = True
-
-    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
-        pass
-
-    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
-        pass
-
-    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
-        pass
 
 
 class _Listener(Struct, eq=False):
@@ -120,7 +105,7 @@ class Listeners:
         count = self._subscribed.get((trunk, uri), 0)
         self._subscribed[trunk, uri] = count + 1
         if not count:
-            trunk.ride(0, "resources/subscribe", msgspec.json.encode({"uri": uri}), _Silent())
+            trunk.ride(0, "resources/subscribe", msgspec.json.encode({"uri": uri}), Indifferent())
 
     def _remove(self, listener: _Listener) -> None:
         if listener not in self._listeners:
@@ -132,7 +117,7 @@ class Listeners:
                 self._subscribed[listener.trunk, uri] = left
             else:
                 params = msgspec.json.encode({"uri": uri})
-                listener.trunk.ride(0, "resources/unsubscribe", params, _Silent())
+                listener.trunk.ride(0, "resources/unsubscribe", params, Indifferent())
 
     def needs(self, trunk: Trunk) -> bool:
         """Does somebody hear this one?"""

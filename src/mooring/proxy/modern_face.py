@@ -15,7 +15,7 @@ import msgspec
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import Face
 from mooring.proxy.ports import ExitLike
-from mooring.proxy.trunk import Ride, Trunk
+from mooring.proxy.trunk import Indifferent, Ride, Trunk
 from mooring.proxy.trunks import Trunks
 from mooring.wire import jsonrpc
 from mooring.wire.eras import for_handshake_error, handshake_result, reduced_result, with_envelope
@@ -54,7 +54,7 @@ class _Dialogue:
         """The id under which the client is asked → the server's key, and the method."""
 
 
-class _Subscription:
+class _Subscription(Indifferent):
     """One listener at the server."""
 
     __slots__ = ("_face", "ride")
@@ -62,17 +62,6 @@ class _Subscription:
     def __init__(self, face: "ModernFace") -> None:
         self._face = face
         self.ride: Ride | None = None
-
-    heard = True
-
-    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
-        pass
-
-    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
-        pass
-
-    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
-        pass
 
     def hear_news(self, note: Envelope) -> None:
         if note.method != ACKNOWLEDGED:

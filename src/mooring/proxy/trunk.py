@@ -35,7 +35,7 @@ from mooring.wire.members import read_members, write_members
 from mooring.wire.memory import Memory
 from mooring.wire.params import progress_of_note
 
-__all__ = ["Ride", "Rider", "Trunk", "TrunkKeeper"]
+__all__ = ["Indifferent", "Ride", "Rider", "Trunk", "TrunkKeeper"]
 
 log = logging.getLogger("mooring.session")
 
@@ -59,6 +59,21 @@ class Rider(Protocol):
     def noted(self, ride: "Ride", note: Envelope, now: float) -> None:
         """Progress, or whatever else the server says of this call; the token is the client's own."""
         ...
+
+
+class Indifferent:
+    """A rider that does not care what becomes of its ride; others care for a part of it."""
+
+    heard = True
+
+    def answered(self, ride: "Ride", response: Envelope, now: float) -> None:
+        """So be it."""
+
+    def failed(self, ride: "Ride", failure: Failure, now: float) -> None:
+        """So be it."""
+
+    def noted(self, ride: "Ride", note: Envelope, now: float) -> None:
+        """So be it."""
 
 
 class Ride(Call):

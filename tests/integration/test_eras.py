@@ -323,6 +323,42 @@ async def test_listeners_are_bounded_in_number_and_in_what_they_hear(monkeypatch
         assert (await second.message())["error"]["data"]["reason"] == "too_many_listeners"
 
 
+async def test_listeners_of_a_modern_server_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.proxy.modern_server.MOST_LISTENERS", 1)
+    async with modern_client_of(MODERN, max_calls=1) as (client, _):
+        wanted = {"notifications": {"toolsListChanged": True}}
+        first = await client.watch("subscriptions/listen", wanted)
+        await first.message()
+        second = await client.post("subscriptions/listen", wanted)
+        assert json.loads(second.body)["error"]["data"]["reason"] == "too_many_listeners"
+        assert await client.said("echo"), "whoever listens takes no call from others"
+
+
+async def test_an_instance_whose_call_was_given_up_serves_nobody_else() -> None:
+    """It may go on with the call, and ask or log on its behalf."""
+    async with modern_client_of(HANDSHAKE, spare=0) as (client, host):
+        client.capabilities = ASKABLE
+        used = (await client.said("echo"))["pid"]
+        body, headers = client.question("tools/call", {"name": "hold"})
+        peer = await client.send("POST", body, **headers)
+        async with McpClient(host.port, path="/metrics") as probe, within():
+            while b'mooring_calls_in_flight{server="test"} 1' not in (await probe.raw("GET")).body:
+                pass
+        peer.reset()
+        async with within():
+            while (await client.said("echo"))["pid"] == used:
+                pass
+
+
+@pytest.mark.parametrize("params", [[], None, {"_meta": 5}])
+async def test_params_that_are_no_object_for_a_modern_server(params: Any) -> None:
+    async with hosting(MODERN) as host, client_of(host.port) as client:
+        message = {"jsonrpc": "2.0", "id": "odd", "method": "tools/list", "params": params}
+        answer = await client.raw("POST", json.dumps(message).encode())
+        assert json.loads(answer.body)["error"]["code"] == -32602
+        assert await client.result("ping") == {}
+
+
 # Clients of the handshake era at servers of 2026-07-28
 
 

@@ -121,12 +121,12 @@ async def test_the_death_of_the_server_process_is_an_error_and_no_more() -> None
         assert await client.text("echo", text="still here") == "still here"
 
 
-async def test_a_client_of_the_new_era_is_told_to_fall_back_by_mooring() -> None:
+async def test_a_client_of_the_new_era_and_one_of_the_old_at_the_same_server() -> None:
     async with hosting() as host, speaking(host.url) as client:
-        error = await client.error("server/discover", modern())
-        assert error["code"] == -32022
-        assert "2025-11-25" in error["data"]["supported"]
+        found = await client.result("server/discover", modern())
+        assert "2026-07-28" in found["supportedVersions"]
         await client.initialize()
+        assert await client.result("ping") == {}
 
 
 async def test_batches_only_where_they_exist() -> None:

@@ -11,6 +11,7 @@ from mooring.wire.modern import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
     LEVEL_KEY,
+    MAX_INTRODUCTION_BYTES,
     VERSION_KEY,
     ModernRequest,
     Rejection,
@@ -139,6 +140,28 @@ def test_an_escape_in_the_body_is_not_taken_literally() -> None:
     fields = [(name.encode(), value.encode()) for name, value in {**HEADERS, "mcp-name": "a\\u0041"}.items()]
     rejection = read_request(message, Head("POST", "/mcp", headers=fields))
     assert isinstance(rejection, Rejection) and rejection.code == -32020
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {CAPABILITIES_KEY: 5},
+        {CAPABILITIES_KEY: []},
+        {CAPABILITIES_KEY: {"roots": 5}},
+        {CAPABILITIES_KEY: {"x": {"y": "z" * MAX_INTRODUCTION_BYTES}}},
+        {CLIENT_KEY: 5},
+        {CLIENT_KEY: {"name": "c"}},
+        {CLIENT_KEY: {"name": 1, "version": "1"}},
+    ],
+)
+def test_an_introduction_that_is_none_is_refused(changed: dict[str, Any]) -> None:
+    """A server would be introduced by these words, and might refuse them."""
+    assert refused({"name": "echo", "_meta": {**META, **changed}}).code == -32602
+
+
+def test_a_name_in_the_head_that_is_not_in_the_body() -> None:
+    assert refused({"_meta": META}).code == -32020
+    assert refused({"name": 5, "_meta": META}).code == -32020
 
 
 def test_a_revision_that_is_not_spoken_names_those_that_are() -> None:

@@ -81,7 +81,7 @@ class BridgedCall:
         self._digest = digest
         self._owner = owner
         self._clock = clock
-        self._method = call.request.method
+        self._request = call.request
         self._ride: Ride | None = None
         self._round = 0
         self._asked = 0
@@ -96,16 +96,24 @@ class BridgedCall:
         return self._call is not None
 
     @property
+    def is_settled(self) -> bool:
+        """The server has nothing to do with it any more: what it says from now on is not about this call."""
+        return self._outcome is not None or self._ride is None or not self._ride.sent
+
+    def forget_questions(self) -> None:
+        """Whoever asked is gone."""
+        self._questions = {}
+
+    @property
     def heard(self) -> bool:
         """Whoever goes has cancelled; whoever is asked may come back."""
         return True
 
     def begin(self, trunk: Trunk) -> None:
-        """Send it, unless its client has gone meanwhile."""
-        if self._call is None:
+        """Send it, unless it is over: its client may have gone meanwhile, or be asked already."""
+        if self._over:
             return
-        self.trunk = trunk
-        request = self._call.request
+        request = self._request
         self._ride = trunk.ride(
             request.id, request.method, request.stripped_params(), self, token=request.progress_token
         )
@@ -192,6 +200,8 @@ class BridgedCall:
             return
         self._call = call
         call.reply.on_gone(self._on_gone)
+        if self._ride is not None:
+            self._ride.token = call.request.progress_token
         for key, question in list(self._questions.items()):
             if key in answers and self.trunk is not None:
                 del self._questions[key]
@@ -206,8 +216,8 @@ class BridgedCall:
 
     def _settle(self, outcome: Envelope | Failure, now: float) -> None:
         call, self._call = self._call, None
+        self._outcome = outcome
         if call is None:  # parked: for whoever calls again
-            self._outcome = outcome
             if isinstance(outcome, Failure):
                 self._free()
             return
@@ -222,7 +232,7 @@ class BridgedCall:
         try:
             if not response.error:
                 call.answer_result(
-                    jsonrpc.one_line(complete_result(response.result, self._method, server)), now
+                    jsonrpc.one_line(complete_result(response.result, self._request.method, server)), now
                 )
                 return
             pages = elicitations_of(response.error) if "elicitation" in self._declared else None

@@ -62,23 +62,24 @@ class _Asker:
 
 
 async def find_era(backend: Backend, timeout_s: float) -> Discovery:
-    """Ask. Raises MooringError if there is no instance to ask."""
+    """Ask. Raises MooringError if there is no instance to ask, or none that says anything definite."""
     channel = await backend.acquire()
     asker = _Asker()
     channel.attach(asker)
     try:
         async with asyncio.timeout(timeout_s):
-            response = await _ask(channel, asker.requests)
-    except (TimeoutError, ServerFailed):
-        response = None
-    discovery = Discovery(b"" if response is None else _read(response))
-    if discovery.is_modern:
-        backend.spoke(channel)
-    backend.release(channel, "its era is known")
+            discovery = Discovery(_read(await _ask(channel, asker.requests)))
+        if discovery.is_modern:
+            backend.spoke(channel)
+    except TimeoutError:
+        raise ServerFailed("it did not say which era it speaks", code="era_unknown") from None
+    finally:
+        backend.release(channel, "its era is known")
     return discovery
 
 
 async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
+    """The answer; None if it has none to that, but to other questions."""
     params = with_envelope(b"", b"{}", _CLIENT, None)
     question = asyncio.ensure_future(
         requests.ask(channel, jsonrpc.request("discover", "server/discover", params), "discover")
@@ -87,7 +88,8 @@ async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
     try:
         await asyncio.wait((question, ping), return_when=asyncio.FIRST_COMPLETED)
         if not question.done():
-            await asyncio.wait((question,), timeout=LATE_S)
+            is_at_home = not ping.exception() and not ping.result().error
+            await asyncio.wait((question,), timeout=LATE_S if is_at_home else None)
         return question.result() if question.done() else None
     finally:
         for wait in (question, ping):
@@ -95,8 +97,10 @@ async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
         await asyncio.gather(question, ping, return_exceptions=True)
 
 
-def _read(response: Envelope) -> bytes:
+def _read(response: Envelope | None) -> bytes:
     """A DiscoverResult that names our revision, or nothing."""
+    if response is None:
+        return b""
     try:
         members = read_members(response.result)
         versions = msgspec.json.decode(members.get("supportedVersions", b"[]"), type=list[str])

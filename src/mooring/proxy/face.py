@@ -9,12 +9,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, cast
 
+import msgspec
+
 from mooring.errors import RemoteProtocolError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.ports import Receiver
 from mooring.proxy.trunk import Ride, Trunk
 from mooring.wire import jsonrpc
-from mooring.wire.jsonrpc import Envelope, Id, encode_id
+from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, Id, encode_id, error_response
 
 __all__ = ["Face"]
 
@@ -36,7 +38,6 @@ class Face:
         self._receiver: FaceReceiver | None = None
         self._rides: dict[Id, Ride] = {}
         """The client's id → the call on the trunk."""
-        self._held: list[tuple[bytes, Id | None]] | None = None
         self._sent = 0
 
     # A channel
@@ -68,15 +69,12 @@ class Face:
         return begins
 
     def pause_reading(self) -> None:
-        """Keep what comes: others must not wait for a client that reads slowly."""
-        if self._held is None:
-            self._held = []
+        """Leave what comes in the pipe: it is this client's own."""
+        self.trunk.hold_back(True)
 
     def resume_reading(self) -> None:
-        """Say what was kept."""
-        held, self._held = self._held, None
-        for line, related in held or ():
-            self._say(line, related)
+        """Read on."""
+        self.trunk.hold_back(False)
 
     # For those who know what messages mean
 
@@ -106,20 +104,31 @@ class Face:
             message = jsonrpc.parse(line)
         except RemoteProtocolError:
             return  # (the session has parsed it before)
+        try:
+            if message.is_request:
+                self.take_request(message)
+            elif message.is_notification:
+                self.take_note(message)
+            else:
+                self.take_response(message)
+        except msgspec.DecodeError as error:
+            self._refuse(message, error)
+
+    def _refuse(self, message: Envelope, error: msgspec.DecodeError) -> None:
+        """Well-formed, and not what it must be."""
         if message.is_request:
-            self.take_request(message)
-        elif message.is_notification:
-            self.take_note(message)
-        else:
-            self.take_response(message)
+            self.forget(message.request_id)
+            text = f"malformed params: {error}"
+            self._say(error_response(message.request_id, INVALID_PARAMS, text))
+
+    def forget(self, id: Id) -> None:
+        """A call that could not be made."""
 
     def _say(self, line: bytes, related: Id | None = None) -> None:
         """A line for the session; `related`: it belongs to that call of the client."""
         if self._receiver is None:
             return
-        if self._held is not None:
-            self._held.append((line, related))
-        elif related is None:
+        if related is None:
             self._receiver.on_line(line)
         else:
             self._receiver.on_related(line, related)

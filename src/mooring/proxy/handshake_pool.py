@@ -35,6 +35,8 @@ class HandshakePool:
         self._free: dict[PoolKey, list[Trunk]] = {}
         self._leased: dict[Trunk, PoolKey] = {}
         self._keys: dict[Trunk, PoolKey] = {}
+        self.is_needed: Callable[[Trunk], bool] = lambda trunk: False
+        """Does somebody listen to it?"""
 
     def __iter__(self) -> Iterator[Trunk]:
         yield from self._shared.values()
@@ -66,11 +68,16 @@ class HandshakePool:
         if key is not None:
             self._free.setdefault(key, []).append(trunk)
 
+    def discard(self, trunk: Trunk) -> None:
+        """The call is over, but perhaps not for the server: nobody else may have this one."""
+        if self._leased.pop(trunk, None) is not None:
+            self._end(trunk, "it may still be busy with a call that was given up")
+
     def key_of(self, trunk: Trunk) -> PoolKey | None:
         """To whom it was introduced."""
         return self._keys.get(trunk)
 
-    def tidy(self, is_needed: Callable[[Trunk], bool]) -> None:
+    def tidy(self) -> None:
         """Forget those whose instance was let go."""
         for key, trunks in list(self._free.items()):
             for trunk in [trunk for trunk in trunks if not trunk.is_awake]:
@@ -79,7 +86,7 @@ class HandshakePool:
             if not trunks:
                 del self._free[key]
         for key, trunk in list(self._shared.items()):
-            if is_needed(trunk):
+            if self.is_needed(trunk):
                 trunk.last_used = self._all.now()
             elif not trunk.rides and not trunk.is_awake:
                 del self._shared[key]
@@ -106,6 +113,11 @@ class HandshakePool:
 
     def _drop_free(self) -> bool:
         """Room for another: one that nobody uses gives way."""
+        for key, shared in self._shared.items():
+            if not shared.rides and not self.is_needed(shared):
+                del self._shared[key]
+                self._end(shared, "its place is needed")
+                return True
         for key, trunks in self._free.items():
             if trunks:
                 self._end(trunks.pop(0), "its place is needed")

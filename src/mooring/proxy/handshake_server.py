@@ -56,10 +56,15 @@ class HandshakeServer:
         self._pool = HandshakePool(trunks, self, policy.max_sessions)
         self._calls: dict[str, BridgedCall] = {}
         self._leased: dict[Trunk, BridgedCall] = {}
-        self._levels: dict[Trunk, str] = {}
         self._listeners = Listeners(self._pool, clock)
+        self._pool.is_needed = self._listeners.needs
         self._about: tuple[bytes, bytes, bytes] = (b"", b"", b"")
         """What an instance said to `initialize`, and what was made of it: nearly always the same."""
+
+    @property
+    def has_listeners(self) -> bool:
+        """Somebody waits for news."""
+        return len(self._listeners) > 0
 
     @property
     def calls_in_flight(self) -> int:
@@ -103,10 +108,10 @@ class HandshakeServer:
         self._calls[bridged.id] = bridged
         if alone:
             self._leased[trunk] = bridged
-        if request.log_level is None or self._levels.get(trunk) == request.log_level:
+        if request.log_level is None or trunk.log_level == request.log_level:
             bridged.begin(trunk)
         else:
-            self._levels[trunk] = request.log_level
+            trunk.log_level = request.log_level
             level = msgspec.json.encode({"level": request.log_level})
             trunk.ride(0, "logging/setLevel", level, _Errand(lambda _: bridged.begin(trunk)))
 
@@ -179,8 +184,13 @@ class HandshakeServer:
     def over(self, call: BridgedCall) -> None:
         """See `CallOwner`."""
         self._calls.pop(call.id, None)
-        if call.trunk is not None and self._leased.pop(call.trunk, None) is not None:
+        if call.trunk is None or self._leased.pop(call.trunk, None) is None:
+            return
+        if call.is_settled:
             self._pool.give_back(call.trunk)
+        else:
+            # It may still ask or log on behalf of this one: nobody else must hear that.
+            self._pool.discard(call.trunk)
 
     # What trunks tell
 
@@ -211,7 +221,9 @@ class HandshakeServer:
 
     def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
         """Whoever listens wants another one."""
-        self._levels.pop(trunk, None)
+        trunk.log_level = None
+        if (call := self._leased.get(trunk)) is not None:
+            call.forget_questions()
         if self._listeners.needs(trunk):
             trunk.wake()
 
@@ -225,7 +237,7 @@ class HandshakeServer:
         for call in list(self._calls.values()):
             call.tick(now)
         self._listeners.tick(now)
-        self._pool.tidy(self._listeners.needs)
+        self._pool.tidy()
 
     def hang_up(self) -> None:
         """Whoever listens is told that this was all."""

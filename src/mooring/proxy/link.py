@@ -37,6 +37,7 @@ __all__ = ["LARGE_BYTES", "Link", "LinkOwner", "LinkState"]
 
 log = logging.getLogger("mooring.session")
 
+REFUSED = ("initialize_failed", "handshake_unknown")
 LARGE_BYTES = 256 * 1024
 """A line from this size on is more than what an instance leaves unread anyway, and is counted."""
 
@@ -314,7 +315,13 @@ class Link:
         except (ServerFailed, TimeoutError) as error:
             reason = error.message if isinstance(error, ServerFailed) else "did not answer initialize in time"
             log.warning("pid %s cannot take over: %s", channel.pid, reason)
-            self._drop(reason, failed=True)
+            # Words that no client said may be what it refuses: another instance would do the same.
+            is_final = (
+                self._owner.memory.is_ours and isinstance(error, ServerFailed) and error.code in REFUSED
+            )
+            self._drop(reason, failed=not is_final)
+            if is_final:
+                raise
             return False
         if self._channel is not channel:
             return False  # it ended right after its last answer

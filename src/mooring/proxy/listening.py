@@ -65,7 +65,11 @@ class _Listener(Struct, eq=False):
         return bool(getattr(self.filter, f"{kind}_list_changed", None))
 
     def tell(self, method: str, params: bytes | Raw, now: float) -> None:
-        self.call.reply.note(with_subscription(method, params, self.call.request.id), now)
+        try:
+            line = with_subscription(method, params, self.call.request.id)
+        except msgspec.DecodeError:  # no object: then there is nothing in it
+            line = with_subscription(method, b"", self.call.request.id)
+        self.call.reply.note(line, now)
 
 
 class Listeners:
@@ -141,10 +145,14 @@ class Listeners:
                 if listener.trunk is trunk and listener.wants(method, None):
                     listener.tell(method, b"{}", now)
 
+    def __len__(self) -> int:
+        return len(self._listeners)
+
     def tick(self, now: float) -> None:
-        """Show that somebody is there."""
+        """Show that somebody is there; and if the server could not be had, try again."""
         for listener in self._listeners:
             listener.call.reply.tick(now)
+            listener.trunk.wake()
 
     def hang_up(self) -> None:
         """A proper end for all."""

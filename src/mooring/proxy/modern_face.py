@@ -21,6 +21,7 @@ from mooring.wire import jsonrpc
 from mooring.wire.eras import for_handshake_error, handshake_result, reduced_result, with_envelope
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.memory import MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS
 from mooring.wire.modern import SUBSCRIPTION_KEY
 from mooring.wire.params import cancelled_id, progress_of_call, subscription_of_note
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, LATEST
@@ -31,6 +32,7 @@ MOST_ROUNDS = 10
 """Of questions for one call; a server that asks on and on is not served."""
 PAUSES_S = (0.05, 0.1, 0.25)
 """Before calling again when the server asks nothing, but gave a state."""
+LISTEN_AGAIN_S = 2.0
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LISTS = ("tools", "prompts", "resources")
@@ -63,9 +65,17 @@ class _Subscription(Indifferent):
         self._face = face
         self.ride: Ride | None = None
 
+    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
+        self._face.listen_again(self)
+
+    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        self._face.listen_again(self)
+
     def hear_news(self, note: Envelope) -> None:
         if note.method != ACKNOWLEDGED:
             self._face.pass_news(note)
+        elif self.ride is not None:
+            self.ride.acknowledged = True
 
 
 class ModernFace(Face):
@@ -163,6 +173,10 @@ class ModernFace(Face):
             self._say(error_response(request.request_id, jsonrpc.INVALID_PARAMS, text))
             return
         if request.method == "resources/subscribe":
+            held = sum(map(len, self._resources)) + len(uri)
+            if len(self._resources) >= MAX_SUBSCRIPTIONS or held > MAX_SUBSCRIPTION_BYTES:
+                self._say(error_response(request.request_id, INTERNAL_ERROR, "too many subscriptions"))
+                return
             self._resources[uri] = None
         else:
             self._resources.pop(uri, None)
@@ -187,7 +201,7 @@ class ModernFace(Face):
         if note.method == "notifications/initialized":
             self._listen()
         elif note.method == "notifications/cancelled" and (id := cancelled_id(note.params)) is not None:
-            self._forget(id)
+            self.forget(id)
             if (ride := self._rides.pop(id, None)) is not None:
                 self.trunk.leave(ride, "the client cancelled it")
 
@@ -200,7 +214,7 @@ class ModernFace(Face):
             return
         key, method = asked
         if response.error and method != "elicitation/create":
-            self._forget(dialogue.id)
+            self.forget(dialogue.id)
             self._say_error(dialogue.id, bytes(response.error))
             return
         dialogue.answers[key] = CANCELLED_ELICITATION if response.error else bytes(response.result)
@@ -222,7 +236,7 @@ class ModernFace(Face):
 
     def _answer(self, dialogue: _Dialogue, response: Envelope) -> None:
         if response.error:
-            self._forget(dialogue.id)
+            self.forget(dialogue.id)
             self._say_error(
                 dialogue.id, jsonrpc.one_line(for_handshake_error(response.error, dialogue.method))
             )
@@ -232,7 +246,7 @@ class ModernFace(Face):
         if kind == b'"input_required"':
             self._go_on(dialogue, members)
         elif kind == b'"complete"':
-            self._forget(dialogue.id)
+            self.forget(dialogue.id)
             self._say_result(dialogue.id, jsonrpc.one_line(reduced_result(response.result, dialogue.method)))
         else:
             self._fail(dialogue, f"the server answered with a result of the unknown type {kind.decode()}")
@@ -263,7 +277,7 @@ class ModernFace(Face):
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""
-        self._forget(ride.id)
+        self.forget(ride.id)
         super().failed(ride, failure, now)
 
     def noted(self, ride: Ride, note: Envelope, now: float) -> None:
@@ -272,10 +286,11 @@ class ModernFace(Face):
         self._say(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (method, params), ride.id)
 
     def _fail(self, dialogue: _Dialogue, text: str) -> None:
-        self._forget(dialogue.id)
+        self.forget(dialogue.id)
         self._say(error_response(dialogue.id, INTERNAL_ERROR, text))
 
-    def _forget(self, id: Id) -> None:
+    def forget(self, id: Id) -> None:
+        """It is no longer there."""
         dialogue = self._dialogues.pop(id, None)
         if dialogue is not None:
             for asked in dialogue.open:
@@ -297,6 +312,16 @@ class ModernFace(Face):
             subscription.ride = self.trunk.ride(0, LISTEN, params, subscription, lasting=True)
         if before is not None and before.ride is not None:
             self.trunk.leave(before.ride, "replaced by another")
+
+    def listen_again(self, ended: _Subscription) -> None:
+        """The server has ended it, or could not be had: not for ever."""
+        if self._listener is ended:
+            self._listener = None
+            asyncio.get_running_loop().call_later(LISTEN_AGAIN_S, self._listen_if_deaf)
+
+    def _listen_if_deaf(self) -> None:
+        if self._listener is None and self._receiver is not None:
+            self._listen()
 
     def _lists_that_change(self) -> list[str]:
         try:

@@ -28,6 +28,7 @@ DISCOVER = "server/discover"
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LOG = "notifications/message"
+MOST_LISTENERS = 1024
 
 
 class _Passenger:
@@ -49,10 +50,14 @@ class _Passenger:
         return True  # whoever goes has cancelled
 
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
-        if response.result and ride.lasting:
-            response.result = Raw(under_subscription(response.result, ride.id))
-        elif response.result and ride.method == DISCOVER:
-            response.result = Raw(served_here(response.result))
+        try:
+            if response.result and ride.lasting:
+                response.result = Raw(under_subscription(response.result, ride.id))
+            elif response.result and ride.method == DISCOVER:
+                response.result = Raw(served_here(response.result))
+        except msgspec.DecodeError as error:
+            self.call.fail(Failure("bad_answer", f"the server's answer is malformed: {error}"), now)
+            return
         self.call.answer(response, now)
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
@@ -64,6 +69,7 @@ class _Passenger:
     def hear_news(self, ride: Ride, note: Envelope, now: float) -> None:
         """A listener hears what it asked for; of a new instance it need not know that it was told again."""
         if note.method == ACKNOWLEDGED:
+            ride.acknowledged = True
             if self.acknowledged:
                 return
             self.acknowledged = True
@@ -77,7 +83,10 @@ class ModernServer:
     def __init__(self, trunks: Trunks, policy: SessionPolicy, clock: Callable[[], float]) -> None:
         self._all = trunks
         self._clock = clock
+        self._policy = policy
         self._trunks: list[Trunk] = []
+        self._retired: list[Trunk] = []
+        """Where somebody read the log who has gone: they are used no more."""
 
     @property
     def calls_in_flight(self) -> int:
@@ -85,13 +94,18 @@ class ModernServer:
         return sum(not ride.lasting for _, ride in self._rides())
 
     def _rides(self) -> list[tuple[Trunk, Ride]]:
-        return [(trunk, ride) for trunk in self._trunks for ride in list(trunk.rides.values())]
+        trunks = [*self._trunks, *self._retired]
+        return [(trunk, ride) for trunk in trunks for ride in list(trunk.rides.values())]
 
     def take(self, call: StatelessCall) -> None:
         """Send it on."""
         request, passenger = call.request, _Passenger(call)
         trunk = self._free_for_log() if passenger.wants_log else self._any()
         listens = request.method == LISTEN
+        if trunk is None or (listens and self._count_listeners() >= MOST_LISTENERS):
+            text = "too many wait for news, or for the log of their calls"
+            call.fail(Failure("too_many_listeners", text, retryable=True), self._clock())
+            return
         if listens:
             call.reply.begin_stream(self._clock())
         ride = trunk.ride(
@@ -102,16 +116,33 @@ class ModernServer:
             token=request.progress_token,
             lasting=listens,
         )
-        call.reply.on_gone(partial(trunk.leave, ride, "the client disconnected"))
+        call.reply.on_gone(partial(self._leave, trunk, ride, passenger))
+
+    def _leave(self, trunk: Trunk, ride: Ride, passenger: _Passenger) -> None:
+        """The client disconnected. What is still logged for it must not be read by the next one."""
+        trunk.leave(ride, "the client disconnected")
+        if passenger.wants_log and trunk in self._trunks:
+            self._trunks.remove(trunk)
+            self._retired.append(trunk)
+            if not trunk.rides:
+                self.on_empty(trunk)
 
     def _any(self) -> Trunk:
         return self._trunks[0] if self._trunks else self._add()
 
-    def _free_for_log(self) -> Trunk:
+    def _free_for_log(self) -> Trunk | None:
         for trunk in self._trunks:
             if _log_reader(trunk) is None:
                 return trunk
-        return self._add()
+        return self._add() if len(self._trunks) + len(self._retired) < self._policy.max_sessions else None
+
+    def _count_listeners(self) -> int:
+        return sum(ride.lasting for _, ride in self._rides())
+
+    @property
+    def has_listeners(self) -> bool:
+        """Somebody waits for news."""
+        return self._count_listeners() > 0
 
     def _add(self) -> Trunk:
         trunk = self._all.make(self)
@@ -143,9 +174,13 @@ class ModernServer:
 
     def on_empty(self, trunk: Trunk) -> None:
         """One is kept; it goes when it is idle."""
-        if trunk is not self._trunks[0]:
+        if trunk in self._retired:
+            self._retired.remove(trunk)
+        elif trunk is not self._trunks[0]:
             self._trunks.remove(trunk)
-            self._all.end(trunk, "not in use")
+        else:
+            return
+        self._all.end(trunk, "not in use")
 
     # Time and endings
 
@@ -166,7 +201,7 @@ class ModernServer:
     def cut(self, reason: str, message: str) -> int:
         """End them all."""
         self.hang_up()
-        return sum(trunk.cut(reason, message) for trunk in self._trunks)
+        return sum(trunk.cut(reason, message) for trunk in [*self._trunks, *self._retired])
 
     def close(self, reason: str) -> None:
         """For good; the trunks are ended by whoever made them."""

@@ -30,7 +30,7 @@ from mooring.wire.asked import MAX_ID_CHARACTERS, Asked
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id, error_code_of
 from mooring.wire.lines import LongLine
-from mooring.wire.memory import Memory, Replay, read_handshake
+from mooring.wire.memory import UNKNOWN_HANDSHAKE, Memory, Replay, read_handshake
 from mooring.wire.params import cancelled_id, progress_of_call, progress_of_note
 from mooring.wire.revisions import rules_for
 
@@ -40,8 +40,6 @@ log = logging.getLogger("mooring.session")
 
 MAX_TASK_TOKENS = 256
 """Calls that became tasks, of which progress is still passed on; the oldest gives way."""
-UNKNOWN_HANDSHAKE = frozenset({-32022, -32601, -32602, -32600})
-"""What a server of the era without handshakes may say to `initialize`."""
 OF_ONE_INSTANCE = frozenset({"notifications/cancelled", "notifications/initialized"})
 """Another instance never had the call, and is told of the client when it is introduced."""
 

@@ -51,6 +51,11 @@ class Service(Protocol):
         ...
 
     @property
+    def has_listeners(self) -> bool:
+        """Somebody waits for news."""
+        ...
+
+    @property
     def calls_in_flight(self) -> int:
         """Requests that have not been answered; streams that wait for news do not count."""
         ...
@@ -78,7 +83,8 @@ class Stateless:
     @property
     def is_busy(self) -> bool:
         """Something is going on here that has a time-out."""
-        return bool(self._waiting or self._finding is not None or self._trunks.is_busy)
+        listeners = self._service is not None and self._service.has_listeners
+        return bool(self._waiting or self._finding is not None or self._trunks.is_busy or listeners)
 
     def take(self, request: ModernRequest, reply: ModernReply, principal: str) -> None:
         """Serve one."""
@@ -88,13 +94,17 @@ class Stateless:
             call.refuse(METHOD_NOT_FOUND, f"{request.method} is not part of this revision", now)
         elif self._service is not None:
             self._service.take(call)
-        elif len(self._waiting) >= self._policy.max_calls:
+        elif len(self._waiting) >= self._policy.max_calls or not self._has_room(request):
             text = "too many requests wait for the server to start"
             call.fail(Failure("too_many_calls", text, retryable=True), now)
         else:
             self._waiting.append(call)
             if self._finding is None:
                 self._finding = asyncio.create_task(self._find(), name="finding the era of the server")
+
+    def _has_room(self, request: ModernRequest) -> bool:
+        held = sum(len(call.request.params) for call in self._waiting)
+        return not held or held + len(request.params) <= self._policy.waiting_bytes
 
     def known(self, discovery: Discovery) -> None:
         """The era of the server is known, from a probe say."""

@@ -82,7 +82,9 @@ class Ride(Call):
     number: int = 0
     rider: Rider | None = None
     lasting: bool = False
-    """It has no end of its own (a listener): the next instance is given it too."""
+    """It has no end of its own: a listener."""
+    acknowledged: bool = False
+    """A listener that was heard: the next instance is given it too. One that was not may be what kills it."""
 
 
 class TrunkKeeper(Protocol):
@@ -125,6 +127,7 @@ class Trunk:
         "_stats",
         "_was_up",
         "last_used",
+        "log_level",
         "memory",
         "name",
         "rides",
@@ -147,6 +150,8 @@ class Trunk:
         self.memory = memory
         self.rides: dict[int, Ride] = {}
         self.last_used = clock()
+        self.log_level: str | None = None
+        """What its present instance was told."""
         self._keeper = keeper
         self._backend = backend
         self._clock = clock
@@ -196,7 +201,8 @@ class Trunk:
         line = jsonrpc.request(number, method, params if token is None else _with_token(params, number))
         ride = Ride(id, method, Raw(params), line, cast("ReplyPort", rider), now, now, now, token)
         ride.number, ride.rider, ride.lasting = number, rider, lasting
-        if len(self.rides) >= self._policy.max_calls:
+        most = self._policy.max_calls
+        if len(self.rides) >= most and sum(not other.lasting for other in self.rides.values()) >= most:
             text = f"{self._policy.max_calls} calls are running on this server; no more are taken"
             rider.failed(ride, Failure("too_many_calls", text, retryable=True), now)
             return ride
@@ -219,7 +225,7 @@ class Trunk:
 
     def answer(self, line: bytes) -> None:
         """The answer to what the present instance has asked."""
-        self._link.answer(line)
+        self._link.answer(line, _nothing)
 
     def leave(self, ride: Ride, reason: str) -> None:
         """The rider wants no answer: the server is told, and whatever it still says of it is dropped."""
@@ -230,6 +236,10 @@ class Trunk:
         else:
             self._link.withdraw(ride)
         self._check_empty()
+
+    def hold_back(self, held: bool) -> None:
+        """Leave the instance's output in its pipe, or read on."""
+        self._link.hold_back(held)
 
     def wake(self) -> None:
         """An instance will be wanted."""
@@ -316,9 +326,10 @@ class Trunk:
         for ride in reversed(list(self.rides.values())):
             if not ride.sent:
                 continue
-            if ride.lasting or may_send_again(ride, consumed, self._policy, self.memory):
+            if ride.acknowledged or may_send_again(ride, consumed, self._policy, self.memory):
                 self._stats.calls_retried += 1
                 ride.waiting_since = self._clock()
+                ride.acknowledged = False
                 self._link.send_again(ride)
             else:
                 self._fail(ride, lost(ride, exit, self.memory))
@@ -347,7 +358,9 @@ class Trunk:
     def tick(self, now: float) -> None:
         """Time-outs; and an instance that nobody uses is let go."""
         for ride in list(self.rides.values()):
-            failure = overdue(ride, now, self._policy, served=self._link.is_live)
+            # The first instance may take its time; for later ones nobody waits so long.
+            served = self._link.is_live or not self._was_up
+            failure = overdue(ride, now, self._policy, served=served)
             if failure is not None:
                 self._tell_cancelled(ride, failure.reason)
                 self._fail(ride, failure)

@@ -20,6 +20,7 @@ __all__ = [
     "MAX_INITIALIZE_BYTES",
     "MAX_SUBSCRIPTIONS",
     "READS",
+    "UNKNOWN_HANDSHAKE",
     "Handshake",
     "Memory",
     "Replay",
@@ -42,6 +43,9 @@ MAX_TOOL_NAME = 128
 """Characters: what the protocol advises. A tool of another name counts as one that may not be repeated."""
 MAX_TOOLS_BYTES = 4 * 1024 * 1024
 """Of a list that is looked at: what is read from it may take ten times that for a moment."""
+
+UNKNOWN_HANDSHAKE = frozenset({-32022, -32601})
+"""What a server of the era without handshakes says to `initialize`."""
 
 # Asking again changes nothing on the server.
 READS = frozenset(
@@ -146,7 +150,9 @@ def expect_handshake(response: Envelope) -> Handshake:
     """The answer to an `initialize` of ours. Raises ServerFailed."""
     if response.error:
         text = bytes(response.error)[:500].decode("utf-8", "replace")
-        raise ServerFailed(f"it refuses initialize: {text}", code="initialize_failed")
+        is_unknown = jsonrpc.error_code_of(response) in UNKNOWN_HANDSHAKE
+        code = "handshake_unknown" if is_unknown else "initialize_failed"
+        raise ServerFailed(f"it refuses initialize: {text}", code=code)
     try:
         return read_handshake(response.result)
     except RemoteProtocolError as error:
@@ -174,6 +180,7 @@ class Memory:
         "_subscriptions",
         "handshake",
         "initialize_result",
+        "is_ours",
     )
 
     def __init__(self) -> None:
@@ -183,11 +190,14 @@ class Memory:
         self._subscriptions: dict[str, bytes] = {}
         self._repeatable: dict[str, bool] = {}
         self.handshake: Handshake | None = None
+        self.is_ours = False
+        """The words for `initialize` are our own."""
         self.initialize_result = b""
         """As the server said it, if the words are ours (`introduce_as`)."""
 
     def introduce_as(self, initialize: Replay) -> None:
         """Words of our own for `initialize`: there is no client whose words could be remembered."""
+        self.is_ours = True
         self._initialize = initialize
         self._initialized = jsonrpc.notification("notifications/initialized")
 

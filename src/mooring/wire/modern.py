@@ -33,6 +33,7 @@ __all__ = [
     "HEADER_MISMATCH",
     "INTERACTIVE",
     "LEVEL_KEY",
+    "MAX_INTRODUCTION_BYTES",
     "MISSING_CAPABILITY",
     "NAMED_BY",
     "SERVER_KEY",
@@ -64,6 +65,8 @@ ASKING_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})
 """What a client declares that can be asked."""
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Method → the member that `Mcp-Name` says again."""
+MAX_INTRODUCTION_BYTES = 32 * 1024
+"""Of what a client says of itself: an instance that was introduced so is kept by these words."""
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _STATUS = {-32700: 400, -32600: 400, -32602: 400, HEADER_MISMATCH: 400, -32021: 400, -32022: 400, -32601: 404}
 
@@ -86,6 +89,11 @@ class _Meta(msgspec.Struct):
     client: Raw = msgspec.field(default=Raw(), name=CLIENT_KEY)
     level: str | None = msgspec.field(default=None, name=LEVEL_KEY)
     progress_token: int | str | float | None = msgspec.field(default=None, name="progressToken")
+
+
+class _Client(msgspec.Struct):
+    name: str
+    version: str
 
 
 class _Params(msgspec.Struct, rename="camel"):
@@ -132,6 +140,8 @@ class ModernRequest(msgspec.Struct, eq=False):
 
 
 _read_params = tolerant(msgspec.json.Decoder(_Params).decode)
+_read_capabilities = tolerant(msgspec.json.Decoder(dict[str, dict[str, Raw]]).decode)
+_read_client = tolerant(msgspec.json.Decoder(_Client).decode)
 _read_text = tolerant(msgspec.json.Decoder(str).decode)
 
 
@@ -157,6 +167,8 @@ def read_request(message: Envelope, head: Head | None) -> ModernRequest | Reject
         return Rejection(
             -32602, f"params._meta must have the envelope of {MODERN}: {VERSION_KEY} and {CAPABILITIES_KEY}"
         )
+    if (wrong := _wrong_introduction(meta)) is not None:
+        return Rejection(-32602, wrong)
     method = message.method or ""
     named_by = NAMED_BY.get(method)
     name = b"" if named_by is None else bytes(params.name if named_by == "name" else params.uri)
@@ -179,6 +191,22 @@ def read_request(message: Envelope, head: Head | None) -> ModernRequest | Reject
     )
 
 
+def _wrong_introduction(meta: _Meta) -> str | None:
+    """A server may be introduced to its client by these words: they must be what they should be."""
+    if len(meta.capabilities) + len(meta.client) > MAX_INTRODUCTION_BYTES:
+        return f"client and capabilities may have {MAX_INTRODUCTION_BYTES} bytes together"
+    try:
+        _read_capabilities(meta.capabilities)
+    except msgspec.DecodeError as error:
+        return f"{CAPABILITIES_KEY} must be an object of objects: {error}"
+    try:
+        if meta.client:
+            _read_client(meta.client)
+    except msgspec.DecodeError as error:
+        return f"{CLIENT_KEY} must have a name and a version: {error}"
+    return None
+
+
 def _mismatch(head: Head, version: str, method: str, named_by: str | None, name: bytes) -> str | None:
     """Where head and body disagree; None if they agree."""
     fields = head.fields
@@ -189,12 +217,16 @@ def _mismatch(head: Head, version: str, method: str, named_by: str | None, name:
         return "the header Mcp-Protocol-Version is not the revision in params._meta"
     if fields.get(b"mcp-method", b"").decode("latin-1") != method:
         return "the header Mcp-Method is not the method of the body"
-    if not name:
-        return None
     told = fields.get(b"mcp-name")
+    if not name:
+        return (
+            None if told is None or named_by is None else f"the header Mcp-Name says what no {named_by} does"
+        )
     if told is not None and b'"%b"' % told == name and b"=?" not in told and b"\\" not in told:
         return None  # nearly always: what is printable and has no escapes is the same in both
     said = _text(name)
+    if said is None and told is not None:
+        return f"the {named_by} in the body is no text"
     if said is not None and (told is None or decode_value(told.decode("latin-1")) != said):
         return f"the header Mcp-Name is not the {named_by} in the body"
     return None

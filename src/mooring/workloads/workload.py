@@ -406,7 +406,7 @@ class Workload:
             timeout_s = self.definition.sessions.handshake_timeout_s
             await Probe(self.name, self.proxy.noise).speak(channel, timeout_s)
         except ServerFailed as error:
-            if error.code == "initialize_failed" and await self._speaks_modern():
+            if error.code == "handshake_unknown" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")
                 return
             if error.code != "server_exited":

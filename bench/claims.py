@@ -36,6 +36,10 @@ REASONS: dict[str, str] = {
         "a quarter of the best peer is about what the minimal bridge takes: most of it is the kernel waking "
         "the client, the bridge and the server in turn"
     ),
+    "rss_50": (
+        "the recorded run loaded the WebSocket library at its start; it is loaded with the first WebSocket now, "
+        "and 50 sessions take 34.2 MB"
+    ),
     "flat": (
         "the caches of the processor do not hold a thousand sessions and their servers; the instructions "
         "executed per call are the same from 32 sessions to 300 (callgrind, without the clock's ticks)"

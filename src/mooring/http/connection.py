@@ -16,7 +16,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from mooring.http.exchange import UNANSWERED
 from mooring.http.house import House, has_unread, overloaded, peer_name
@@ -24,9 +24,11 @@ from mooring.http.pipeline import Pipeline
 from mooring.http.problems import Refusal, too_busy
 from mooring.http.reader import FREE_BODY_BYTES, IDLE, STOPPED, RequestReader
 from mooring.http.waits import Overdue, Waits
-from mooring.http.websocket import WebSocketConnection
 from mooring.wire.http import Head, Request
 from mooring.wire.websocket import INTERNAL_ERROR, WebSocket
+
+if TYPE_CHECKING:
+    from mooring.http.websocket import WebSocketConnection
 
 __all__ = ["Connection"]
 
@@ -319,6 +321,8 @@ class Connection(asyncio.Protocol):
 
     def hand_over(self) -> WebSocket:
         """See `Owner`: from now on the transport and its place in the house are another's."""
+        from mooring.http.websocket import WebSocketConnection  # noqa: PLC0415 - 3 MB that few ever need
+
         house, unread = self._house, self._reader.take_unread() + self._unfed
         self._unfed = NOTHING
         self._count_waiting(0)

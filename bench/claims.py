@@ -37,8 +37,8 @@ REASONS: dict[str, str] = {
         "the client, the bridge and the server in turn"
     ),
     "rss_50": (
-        "the recorded run loaded the WebSocket library at its start; it is loaded with the first WebSocket now, "
-        "and 50 sessions take 34.2 MB"
+        "the recorded run loaded the WebSocket library at its start; it is loaded with the first WebSocket "
+        "now, and 50 sessions take 34.2 MB"
     ),
     "flat": (
         "the caches of the processor do not hold a thousand sessions and their servers; the instructions "

@@ -26,7 +26,7 @@ from mooring.proxy.stateless_call import StatelessCall
 from mooring.proxy.trunk import Ride, Trunk
 from mooring.wire import jsonrpc
 from mooring.wire.eras import complete_result, elicitations_of, for_modern_error, input_required
-from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Envelope, encode_id, error_response
+from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Envelope, error_response
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.modern import MISSING_CAPABILITY
 from mooring.wire.request_state import Claims, Sealer
@@ -48,10 +48,6 @@ class CallOwner(Protocol):
 
     def server_of(self, trunk: Trunk) -> bytes:
         """The serverInfo of its instance, as JSON."""
-        ...
-
-    def parked(self, call: "BridgedCall") -> None:
-        """It waits for its client to call again."""
         ...
 
     def over(self, call: "BridgedCall") -> None:
@@ -138,9 +134,7 @@ class BridgedCall:
     def noted(self, ride: Ride, note: Envelope, now: float) -> None:
         """Progress."""
         if self._call is not None:
-            params = jsonrpc.one_line(bytes(note.params))
-            method = msgspec.json.encode(note.method)
-            self._call.reply.note(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (method, params), now)
+            self._call.reply.note(jsonrpc.note_line(note.method, note.params), now)
 
     def log(self, line: bytes) -> None:
         """A log message of its instance."""
@@ -152,7 +146,7 @@ class BridgedCall:
         needed = NEEDS.get(request.method or "")
         if needed is None or needed not in self._declared:
             text = f"the client cannot be asked for {request.method}"
-            trunk.answer(error_response(request.request_id, jsonrpc.METHOD_NOT_FOUND, text))
+            trunk.refuse(request, text)
             if needed is not None:
                 self._refuse_undeclared(needed)
             return
@@ -185,7 +179,6 @@ class BridgedCall:
         state = self._owner.sealer.seal(Claims(self.id, self._round, self.expires_at, self._digest))
         requests = {key: _question(request) for key, request in self._questions.items()}
         call.answer_result(input_required(requests, state, self._owner.server_of(self.trunk)), now)
-        self._owner.parked(self)
 
     def resume(self, call: StatelessCall, claims: Claims) -> None:
         """The client calls again, with answers."""
@@ -205,10 +198,7 @@ class BridgedCall:
         for key, question in list(self._questions.items()):
             if key in answers and self.trunk is not None:
                 del self._questions[key]
-                id = encode_id(question.request_id)
-                self.trunk.answer(
-                    b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, jsonrpc.one_line(answers[key]))
-                )
+                self.trunk.answer(jsonrpc.result_line(question.request_id, answers[key]))
         if self._outcome is not None:
             self._settle(self._outcome, now)
         elif self._questions:
@@ -231,9 +221,7 @@ class BridgedCall:
         server = b"" if self.trunk is None else self._owner.server_of(self.trunk)
         try:
             if not response.error:
-                call.answer_result(
-                    jsonrpc.one_line(complete_result(response.result, self._request.method, server)), now
-                )
+                call.answer_result(complete_result(response.result, self._request.method, server), now)
                 return
             pages = elicitations_of(response.error) if "elicitation" in self._declared else None
             if pages is not None:
@@ -242,7 +230,7 @@ class BridgedCall:
                 call.answer_result(input_required(pages, state, server), now)
                 return
             code, error = for_modern_error(response.error)
-            call.answer_error(jsonrpc.one_line(error), code, now)
+            call.answer_error(error, code, now)
         except msgspec.DecodeError as error:
             call.fail(Failure("bad_answer", f"the server's answer is malformed: {error}"), now)
 

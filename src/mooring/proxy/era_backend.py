@@ -27,7 +27,6 @@ class EraBackend:
         self._stateless = stateless
         self._clock = clock
         self._refuses_handshakes = False
-        self._faces: set[Channel] = set()
 
     def doubt_handshakes(self) -> bool:
         """An instance has refused `initialize`: may there be another way to serve the session?"""
@@ -43,21 +42,18 @@ class EraBackend:
         if self._refuses_handshakes:
             discovery = await self._stateless.discover()
             if discovery.is_modern:
-                face = ModernFace(self._trunks, discovery.result, self._clock)
-                self._faces.add(face)
-                return face
+                return ModernFace(self._trunks, discovery.result, self._clock)
         return await self._backend.acquire()
 
     def spoke(self, channel: Channel) -> None:
         """See `Backend`."""
-        if channel not in self._faces:
+        if not isinstance(channel, ModernFace):
             self._refuses_handshakes = False
             self._backend.spoke(channel)
 
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
         """See `Backend`."""
         if isinstance(channel, ModernFace):
-            self._faces.discard(channel)
             channel.close(reason)
             self._trunks.end(channel.trunk, reason)
         else:

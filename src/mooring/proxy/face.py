@@ -1,4 +1,4 @@
-"""An instance that is none: what a session takes for its own server, on a trunk that others use too.
+"""An instance that is none: what a session takes for its own server, on a trunk.
 
 It is a `Channel`: the session says lines to it and hears lines from it, and knows nothing of the rest. An
 instance that dies under it is the trunk's business, so that a face never ends by itself: calls that
@@ -6,6 +6,7 @@ were lost are answered with an error, as the session would have done.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -16,7 +17,7 @@ from mooring.proxy.call_errors import Failure
 from mooring.proxy.ports import Receiver
 from mooring.proxy.trunk import Ride, Trunk
 from mooring.wire import jsonrpc
-from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, Id, encode_id, error_response
+from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, Id, error_response
 
 __all__ = ["Face"]
 
@@ -29,7 +30,7 @@ class FaceReceiver(Receiver, Protocol):
         ...
 
 
-class Face:
+class Face(ABC):
     """What all of them have in common; those for an era or for sharing say what each message means."""
 
     def __init__(self, trunk: Trunk, clock: Callable[[], float]) -> None:
@@ -78,17 +79,17 @@ class Face:
 
     # For those who know what messages mean
 
+    @abstractmethod
     def take_request(self, request: Envelope) -> None:
         """A call of the client."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_note(self, note: Envelope) -> None:
         """A notification of the client."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_response(self, response: Envelope) -> None:
         """An answer of the client."""
-        raise NotImplementedError
 
     def close(self, reason: str) -> None:
         """The session is over, or goes elsewhere: nothing is heard any more."""
@@ -121,6 +122,7 @@ class Face:
             text = f"malformed params: {error}"
             self._say(error_response(message.request_id, INVALID_PARAMS, text))
 
+    @abstractmethod
     def forget(self, id: Id) -> None:
         """A call that could not be made."""
 
@@ -134,10 +136,10 @@ class Face:
             self._receiver.on_related(line, related)
 
     def _say_result(self, id: Id, result: bytes) -> None:
-        self._say(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), result))
+        self._say(jsonrpc.result_line(id, result))
 
     def _say_error(self, id: Id, error: bytes) -> None:
-        self._say(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode_id(id), error))
+        self._say(jsonrpc.error_line(id, error))
 
     # A rider
 

@@ -6,7 +6,7 @@ nothing shares an instance with others of its kind; whoever can be asked somethi
 of a call, so that a question of the server can only be about that call.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -37,12 +37,6 @@ class HandshakePool:
         self._keys: dict[Trunk, PoolKey] = {}
         self.is_needed: Callable[[Trunk], bool] = lambda trunk: False
         """Does somebody listen to it?"""
-
-    def __iter__(self) -> Iterator[Trunk]:
-        yield from self._shared.values()
-        for trunks in self._free.values():
-            yield from trunks
-        yield from self._leased
 
     def __len__(self) -> int:
         return len(self._shared) + len(self._leased) + sum(map(len, self._free.values()))

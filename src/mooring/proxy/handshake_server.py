@@ -14,7 +14,7 @@ import msgspec
 from mooring.proxy.bridged_call import BridgedCall
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.handshake_pool import HandshakePool, PoolKey
-from mooring.proxy.listening import LISTEN, Listeners
+from mooring.proxy.listening import Listeners
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import ExitLike
 from mooring.proxy.stateless_call import StatelessCall
@@ -24,13 +24,10 @@ from mooring.wire import jsonrpc
 from mooring.wire.eras import can_be_asked, discovery
 from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope
 from mooring.wire.members import Members, read_members, write_members
-from mooring.wire.modern import INTERACTIVE
+from mooring.wire.modern import DISCOVER, INTERACTIVE, LISTEN, LOG
 from mooring.wire.request_state import Sealer, digest
 
 __all__ = ["HandshakeServer"]
-
-LOG = "notifications/message"
-DISCOVER = "server/discover"
 
 
 class _Errand(Indifferent):
@@ -165,7 +162,7 @@ class HandshakeServer:
         said = trunk.memory.initialize_result
         if self._about[0] != said:
             result, server = discovery(said)
-            self._about = (said, jsonrpc.one_line(result), jsonrpc.one_line(server))
+            self._about = (said, result, server)
         return self._about
 
     def _listen(self, call: StatelessCall, key: PoolKey) -> None:
@@ -177,9 +174,6 @@ class HandshakeServer:
             trunk.ride(0, "ping", b"", _Errand(partial(self._listeners.add, call, key, trunk)))
 
     # What calls tell
-
-    def parked(self, call: BridgedCall) -> None:
-        """See `CallOwner`: it stays where it is."""
 
     def over(self, call: BridgedCall) -> None:
         """See `CallOwner`."""
@@ -202,8 +196,7 @@ class HandshakeServer:
         elif call is not None:
             call.ask(trunk, request)
         else:
-            text = "no client can be asked here"
-            trunk.answer(jsonrpc.error_response(request.request_id, jsonrpc.METHOD_NOT_FOUND, text))
+            trunk.refuse(request, "no client can be asked here")
 
     def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
         """A log message of a call, or news for whoever listens."""
@@ -248,6 +241,3 @@ class HandshakeServer:
         self.hang_up()
         failure = Failure(reason, message)
         return sum(call.fail(failure) for call in list(self._calls.values()))
-
-    def close(self, reason: str) -> None:
-        """For good; the trunks are ended by whoever made them."""

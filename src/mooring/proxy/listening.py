@@ -15,15 +15,13 @@ from mooring.proxy.call_errors import Failure
 from mooring.proxy.handshake_pool import HandshakePool, PoolKey
 from mooring.proxy.stateless_call import StatelessCall
 from mooring.proxy.trunk import Indifferent, Trunk
-from mooring.wire.eras import with_subscription
-from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, encode_id
-from mooring.wire.modern import SUBSCRIPTION_KEY
+from mooring.wire.eras import under_subscription, with_subscription
+from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope
+from mooring.wire.modern import ACKNOWLEDGED
 from mooring.wire.surrogates import tolerant
 
-__all__ = ["LISTEN", "Listeners"]
+__all__ = ["Listeners"]
 
-LISTEN = "subscriptions/listen"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 UPDATED = "notifications/resources/updated"
 MOST_LISTENERS = 1024
 MOST_RESOURCES = 1024
@@ -157,8 +155,8 @@ class Listeners:
     def hang_up(self) -> None:
         """A proper end for all."""
         for listener in list(self._listeners):
-            meta = b'{"%b":%b}' % (SUBSCRIPTION_KEY.encode(), encode_id(listener.call.request.id))
-            listener.call.answer_result(b'{"resultType":"complete","_meta":%b}' % meta, self._clock())
+            result = under_subscription(b'{"resultType":"complete"}', listener.call.request.id)
+            listener.call.answer_result(result, self._clock())
             self._remove(listener)
 
 

@@ -22,7 +22,7 @@ from mooring.wire.eras import for_handshake_error, handshake_result, reduced_res
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.memory import MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS
-from mooring.wire.modern import SUBSCRIPTION_KEY
+from mooring.wire.modern import ACKNOWLEDGED, ASKS_BY_RESULT, LISTEN, LOG, SUBSCRIPTION_KEY
 from mooring.wire.params import cancelled_id, progress_of_call, subscription_of_note
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, LATEST
 
@@ -33,8 +33,6 @@ MOST_ROUNDS = 10
 PAUSES_S = (0.05, 0.1, 0.25)
 """Before calling again when the server asks nothing, but gave a state."""
 LISTEN_AGAIN_S = 2.0
-LISTEN = "subscriptions/listen"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LISTS = ("tools", "prompts", "resources")
 CANCELLED_ELICITATION = b'{"action":"cancel"}'
 
@@ -99,8 +97,7 @@ class ModernFace(Face):
 
     def on_question(self, trunk: Trunk, request: Envelope, line: bytes) -> None:
         """This revision has none."""
-        text = "a server of 2026-07-28 asks by a result of the type input_required"
-        trunk.answer(error_response(request.request_id, jsonrpc.METHOD_NOT_FOUND, text))
+        trunk.refuse(request, ASKS_BY_RESULT)
 
     def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
         """News of the listener, or a log message."""
@@ -109,7 +106,7 @@ class ModernFace(Face):
             listener = self._listener
             if listener is not None and listener.ride is not None and listener.ride.number == number:
                 listener.hear_news(note)
-        elif note.method == "notifications/message" and self._level is not None:
+        elif note.method == LOG and self._level is not None:
             self._say(line)
 
     def on_up(self, trunk: Trunk, again: bool) -> None:
@@ -247,7 +244,7 @@ class ModernFace(Face):
             self._go_on(dialogue, members)
         elif kind == b'"complete"':
             self.forget(dialogue.id)
-            self._say_result(dialogue.id, jsonrpc.one_line(reduced_result(response.result, dialogue.method)))
+            self._say_result(dialogue.id, reduced_result(response.result, dialogue.method))
         else:
             self._fail(dialogue, f"the server answered with a result of the unknown type {kind.decode()}")
 
@@ -282,8 +279,7 @@ class ModernFace(Face):
 
     def noted(self, ride: Ride, note: Envelope, now: float) -> None:
         """Progress."""
-        method, params = msgspec.json.encode(note.method), jsonrpc.one_line(bytes(note.params))
-        self._say(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (method, params), ride.id)
+        self._say(jsonrpc.note_line(note.method, note.params), ride.id)
 
     def _fail(self, dialogue: _Dialogue, text: str) -> None:
         self.forget(dialogue.id)
@@ -342,8 +338,7 @@ class ModernFace(Face):
         meta.pop(SUBSCRIPTION_KEY, None)
         if meta:
             members["_meta"] = write_members(meta)
-        method = msgspec.json.encode(note.method)
-        self._say(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (method, write_members(members)))
+        self._say(jsonrpc.note_line(note.method, write_members(members)))
 
     def close(self, reason: str) -> None:
         """The session is over."""

@@ -17,17 +17,13 @@ from mooring.proxy.ports import ExitLike
 from mooring.proxy.stateless_call import StatelessCall
 from mooring.proxy.trunk import Ride, Trunk
 from mooring.proxy.trunks import Trunks
-from mooring.wire import jsonrpc
 from mooring.wire.eras import served_here, under_subscription
-from mooring.wire.jsonrpc import Envelope
+from mooring.wire.jsonrpc import Envelope, note_line
+from mooring.wire.modern import ACKNOWLEDGED, ASKS_BY_RESULT, DISCOVER, LISTEN, LOG
 from mooring.wire.params import subscription_of_note
 
 __all__ = ["ModernServer"]
 
-DISCOVER = "server/discover"
-LISTEN = "subscriptions/listen"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-LOG = "notifications/message"
 MOST_LISTENERS = 1024
 
 
@@ -64,7 +60,7 @@ class _Passenger:
         self.call.fail(failure, now)
 
     def noted(self, ride: Ride, note: Envelope, now: float) -> None:
-        self.call.reply.note(_line(note), now)
+        self.call.reply.note(note_line(note.method, note.params), now)
 
     def hear_news(self, ride: Ride, note: Envelope, now: float) -> None:
         """A listener hears what it asked for; of a new instance it need not know that it was told again."""
@@ -74,7 +70,7 @@ class _Passenger:
                 return
             self.acknowledged = True
         note.params = Raw(under_subscription(note.params, ride.id))
-        self.call.reply.note(_line(note), now)
+        self.call.reply.note(note_line(note.method, note.params), now)
 
 
 class ModernServer:
@@ -153,8 +149,7 @@ class ModernServer:
 
     def on_question(self, trunk: Trunk, request: Envelope, line: bytes) -> None:
         """This revision has none."""
-        text = "a server of 2026-07-28 asks by a result of the type input_required"
-        trunk.answer(jsonrpc.error_response(request.request_id, jsonrpc.METHOD_NOT_FOUND, text))
+        trunk.refuse(request, ASKS_BY_RESULT)
 
     def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
         """News for a listener, or a log message."""
@@ -203,9 +198,6 @@ class ModernServer:
         self.hang_up()
         return sum(trunk.cut(reason, message) for trunk in [*self._trunks, *self._retired])
 
-    def close(self, reason: str) -> None:
-        """For good; the trunks are ended by whoever made them."""
-
 
 def _log_reader(trunk: Trunk) -> _Passenger | None:
     """Who rides there and wants to hear the log."""
@@ -213,8 +205,3 @@ def _log_reader(trunk: Trunk) -> _Passenger | None:
         if isinstance(ride.rider, _Passenger) and ride.rider.wants_log:
             return ride.rider
     return None
-
-
-def _line(note: Envelope) -> bytes:
-    params = jsonrpc.one_line(bytes(note.params)) if note.params else b"{}"
-    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (msgspec.json.encode(note.method), params)

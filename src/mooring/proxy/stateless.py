@@ -46,10 +46,6 @@ class Service(Protocol):
         """End the streams that wait for news."""
         ...
 
-    def close(self, reason: str) -> None:
-        """For good."""
-        ...
-
     @property
     def has_listeners(self) -> bool:
         """Somebody waits for news."""
@@ -72,7 +68,6 @@ class Stateless:
         self._service: Service | None = None
         self._finding: asyncio.Task[None] | None = None
         self._waiting: list[StatelessCall] = []
-        self._closed = False
 
     @property
     def calls_in_flight(self) -> int:
@@ -172,11 +167,8 @@ class Stateless:
 
     async def aclose(self, reason: str) -> None:
         """End all; nothing of it runs afterwards."""
-        self._closed = True
         self.cut("session_ended", reason)
         if self._finding is not None:
             self._finding.cancel()
             await asyncio.gather(self._finding, return_exceptions=True)
-        if self._service is not None:
-            self._service.close(reason)
         await self._trunks.aclose(reason)

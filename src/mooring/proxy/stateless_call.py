@@ -4,7 +4,15 @@ from msgspec import Raw, Struct
 
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.modern_reply import ModernReply
-from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, encode_id, error_code_of, error_response, with_id
+from mooring.wire.jsonrpc import (
+    INTERNAL_ERROR,
+    Envelope,
+    error_code_of,
+    error_line,
+    error_response,
+    result_line,
+    with_id,
+)
 from mooring.wire.modern import ModernRequest
 
 __all__ = ["StatelessCall"]
@@ -23,13 +31,11 @@ class StatelessCall(Struct, eq=False):
 
     def answer_result(self, result: bytes, now: float) -> None:
         """A result."""
-        id = encode_id(self.request.id)
-        self.reply.answer(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, result), 0, now)
+        self.reply.answer(result_line(self.request.id, result), 0, now)
 
     def answer_error(self, error: bytes | Raw, code: int, now: float) -> None:
         """An error object."""
-        id = encode_id(self.request.id)
-        self.reply.answer(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id, error), code, now)
+        self.reply.answer(error_line(self.request.id, error), code, now)
 
     def fail(self, failure: Failure, now: float) -> None:
         """An error of ours: the server could not answer."""

@@ -12,7 +12,6 @@ from mooring.proxy import refusals
 from mooring.proxy.batches import is_batch, read_batch
 from mooring.proxy.calls import JSON_HEADERS, Reply
 from mooring.proxy.modern_reply import ModernReply
-from mooring.proxy.modern_server import LISTEN
 from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
 from mooring.proxy.streams import EventStream
@@ -21,7 +20,7 @@ from mooring.wire.events import parse_event_id
 from mooring.wire.http import Exchange, Head, Response
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
 from mooring.wire.memory import check_initialize
-from mooring.wire.modern import Rejection, http_status, read_request
+from mooring.wire.modern import LISTEN, Rejection, http_status, read_request
 from mooring.wire.params import client_name
 from mooring.wire.revisions import HANDSHAKE_REVISIONS
 

@@ -31,7 +31,7 @@ from mooring.wire import jsonrpc
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope, Id, encode_id
 from mooring.wire.lines import LongLine
-from mooring.wire.members import read_members, write_members
+from mooring.wire.members import read_members, with_meta, write_members
 from mooring.wire.memory import Memory
 from mooring.wire.params import progress_of_note
 
@@ -198,7 +198,9 @@ class Trunk:
         now = self.last_used = self._clock()
         self._next += 1
         number = self._next
-        line = jsonrpc.request(number, method, params if token is None else _with_token(params, number))
+        line = jsonrpc.request(
+            number, method, params if token is None else with_meta(params, "progressToken", b"%d" % number)
+        )
         ride = Ride(id, method, Raw(params), line, cast("ReplyPort", rider), now, now, now, token)
         ride.number, ride.rider, ride.lasting = number, rider, lasting
         most = self._policy.max_calls
@@ -218,14 +220,13 @@ class Trunk:
         self._link.send(line, ride)
         return ride
 
-    def tell(self, line: bytes) -> None:
-        """A notification of ours or of a client; lost if there is no instance."""
-        if self._link.is_live:
-            self._link.send(line, None, _nothing, bound=True)
-
     def answer(self, line: bytes) -> None:
         """The answer to what the present instance has asked."""
         self._link.answer(line, _nothing)
+
+    def refuse(self, request: Envelope, why: str) -> None:
+        """There is nobody whom the server could ask."""
+        self.answer(jsonrpc.error_response(request.request_id, jsonrpc.METHOD_NOT_FOUND, why))
 
     def leave(self, ride: Ride, reason: str) -> None:
         """The rider wants no answer: the server is told, and whatever it still says of it is dropped."""
@@ -422,15 +423,6 @@ class Trunk:
     def _tell_empty(self) -> None:
         if not self.rides and not self._closed:
             self._keeper.on_empty(self)
-
-
-def _with_token(params: bytes, number: int) -> bytes:
-    """The params with our number for a progress token."""
-    members = read_members(params)
-    meta = read_members(members.get("_meta", b""))
-    meta["progressToken"] = b"%d" % number
-    members["_meta"] = write_members(meta)
-    return write_members(members)
 
 
 def _nothing() -> None:

@@ -8,8 +8,8 @@ a result of the type `input_required`.
 import msgspec
 from msgspec import Raw
 
-from mooring.wire.jsonrpc import INTERNAL_ERROR, Id, encode_id
-from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.jsonrpc import INTERNAL_ERROR, Id, encode_id, note_line
+from mooring.wire.members import Members, read_members, with_meta, write_members
 from mooring.wire.modern import (
     ASKING_CAPABILITIES,
     CAPABILITIES_KEY,
@@ -97,14 +97,12 @@ def complete_result(result: bytes | Raw, method: str, server: bytes) -> bytes:
     return write_members(members)
 
 
-def discovery(initialize_result: bytes, *, listens: bool = True) -> tuple[bytes, bytes]:
+def discovery(initialize_result: bytes) -> tuple[bytes, bytes]:
     """(DiscoverResult, serverInfo) made from what a handshake server said to `initialize`."""
     members = read_members(initialize_result)
     server = members.get("serverInfo", b"")
     capabilities = read_members(members.get("capabilities", b""))
     capabilities.pop("tasks", None)  # of another shape there, and an extension
-    if not listens:
-        capabilities = {name: _without_news(value) for name, value in capabilities.items()}
     result: Members = {
         "resultType": b'"complete"',
         "supportedVersions": _encode(SERVED),
@@ -116,11 +114,6 @@ def discovery(initialize_result: bytes, *, listens: bool = True) -> tuple[bytes,
     if server:
         result["_meta"] = write_members({SERVER_KEY: server})
     return write_members(result), server
-
-
-def _without_news(capability: bytes) -> bytes:
-    members = read_members(capability)
-    return write_members({k: v for k, v in members.items() if k not in ("listChanged", "subscribe")})
 
 
 def for_modern_error(error: bytes | Raw) -> tuple[int, bytes]:
@@ -164,17 +157,12 @@ def input_required(requests: dict[str, bytes], state: str, server: bytes) -> byt
 
 def with_subscription(method: str, params: bytes | Raw, subscription: Id) -> bytes:
     """A notification on a `subscriptions/listen` stream."""
-    told = under_subscription(params, subscription)
-    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_encode(method), told)
+    return note_line(method, under_subscription(params, subscription))
 
 
 def under_subscription(params: bytes | Raw, subscription: Id) -> bytes:
     """Params, or a result, under the id of the request that listens."""
-    members = read_members(params)
-    meta = read_members(members.get("_meta", b""))
-    meta[SUBSCRIPTION_KEY] = encode_id(subscription)
-    members["_meta"] = write_members(meta)
-    return write_members(members)
+    return with_meta(params, SUBSCRIPTION_KEY, encode_id(subscription))
 
 
 def served_here(discovered: bytes | Raw) -> bytes:

@@ -33,13 +33,16 @@ __all__ = [
     "encode_id",
     "error_code",
     "error_code_of",
+    "error_line",
     "error_response",
     "identify",
+    "note_line",
     "notification",
     "one_line",
     "parse",
     "parse_batch",
     "request",
+    "result_line",
     "result_response",
     "with_id",
 ]
@@ -204,6 +207,22 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
     """A notification of our own."""
     tail = b',"params":' + _encode(params) + b"}" if params else b"}"
     return b"".join((b'{"jsonrpc":"2.0","method":', _encode(method), tail))
+
+
+def note_line(method: str | None, params: bytes | Raw) -> bytes:
+    """A notification whose params are JSON, as one line."""
+    tail = one_line(bytes(params)) or b"{}"
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_encode(method), tail)
+
+
+def result_line(id: Id, result: bytes | Raw) -> bytes:
+    """An answer whose result is JSON, as one line."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), one_line(bytes(result)))
+
+
+def error_line(id: Id, error: bytes | Raw) -> bytes:
+    """An answer whose error object is JSON, as one line."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode_id(id), one_line(bytes(error)))
 
 
 def result_response(id: Id, result: Mapping[str, Any]) -> bytes:

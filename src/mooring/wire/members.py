@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from mooring.wire.surrogates import MALFORMED, readable_copy
 
-__all__ = ["Members", "read_members", "write_members"]
+__all__ = ["Members", "read_members", "with_meta", "write_members"]
 
 Members = dict[str, bytes]
 """Name → value, as JSON; of a name that comes twice the last one counts, as nearly everywhere."""
@@ -39,3 +39,12 @@ def read_members(data: bytes | Raw) -> Members:
 def write_members(members: Members) -> bytes:
     """The object again."""
     return b"{" + b",".join(_encode(name) + b":" + value for name, value in members.items()) + b"}"
+
+
+def with_meta(data: bytes | Raw, key: str, value: bytes) -> bytes:
+    """The object with one more member in its `_meta`. Raises msgspec.DecodeError."""
+    members = read_members(data)
+    meta = read_members(members.get("_meta", b""))
+    meta[key] = value
+    members["_meta"] = write_members(meta)
+    return write_members(members)

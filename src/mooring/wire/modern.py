@@ -26,13 +26,18 @@ from mooring.wire.revisions import MODERN, SERVED
 from mooring.wire.surrogates import tolerant
 
 __all__ = [
+    "ACKNOWLEDGED",
     "ASKING_CAPABILITIES",
+    "ASKS_BY_RESULT",
     "CAPABILITIES_KEY",
     "CLIENT_KEY",
+    "DISCOVER",
     "ENVELOPE_KEYS",
     "HEADER_MISMATCH",
     "INTERACTIVE",
     "LEVEL_KEY",
+    "LISTEN",
+    "LOG",
     "MAX_INTRODUCTION_BYTES",
     "MISSING_CAPABILITY",
     "NAMED_BY",
@@ -59,6 +64,11 @@ SERVER_KEY = f"{_SPACE}serverInfo"
 SUBSCRIPTION_KEY = f"{_SPACE}subscriptionId"
 ENVELOPE_KEYS = (VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY, LEVEL_KEY)
 
+DISCOVER = "server/discover"
+LISTEN = "subscriptions/listen"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+LOG = "notifications/message"
+ASKS_BY_RESULT = "a server of 2026-07-28 asks by a result of the type input_required"
 INTERACTIVE = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods during which a server may want something of the client."""
 ASKING_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})

@@ -139,11 +139,11 @@ async def test_the_backlog_is_served() -> None:
         drained = asyncio.ensure_future(served.listener.wait_drained())
         await asyncio.sleep(0)
         assert not drained.done()
+        for number in range(0, 200, 2):
+            clients[number].send(get(f"/{number}"))
         for number, client in enumerate(clients):
             reader, writer = await asyncio.open_connection(sock=client)
             peer = Peer(reader, writer)
-            if not number % 2:
-                peer.send(get(f"/{number}"))
             answer = await peer.answer()
             assert (answer.body, answer.headers["connection"]) == (b"GET /%d  " % number, "close")
             assert await peer.at_end()

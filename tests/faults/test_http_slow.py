@@ -1,6 +1,7 @@
 """Peers that send slowly, read slowly, or not at all: each costs only itself."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -47,7 +48,7 @@ async def test_a_peer_that_stops_sending_gets_408(part: bytes) -> None:
 
 @on_both_loops
 async def test_slow_loris_is_ended_and_others_are_served() -> None:
-    async with serving(echo, limits=QUICK) as served:
+    async with serving(echo, limits=replace(QUICK, keep_alive_timeout_s=60)) as served:
         loris = [await served.peer() for _ in range(20)]
         other = await served.peer()
         answers = [asyncio.ensure_future(peer.answer()) for peer in loris]

@@ -58,6 +58,7 @@ async def test_the_session_survives_its_server() -> None:
         pid = (await client.said("x/pid"))["result"]["pid"]
         held = await client.raw("POST", client.request("x/hold", id="held"))
         assert held.status == 202
+        await client.said("x/any", id=2)  # answered in order: the server has read what came before
         os.kill(pid, signal.SIGKILL)
         message = await client.events.message()
         assert message["id"] == "held" and message["error"]["data"]["reason"] == "server_exited"

@@ -4,7 +4,7 @@
 
 It locks nothing and checks little; tools, by name:
 
-    echo       its arguments, and its pid
+    echo       its arguments, of which `region` is a header too, and its pid
     ask        asks for one elicitation, and tells what it heard
     ask-two    asks for an elicitation and a sample at once
     forever    (modern) a state and no question, again and again
@@ -83,7 +83,10 @@ class Server:
         elif method == "ping" and not self.modern:
             self.result(id)
         elif method == "tools/list":
-            self.result(id, tools=[{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS])
+            region = {"type": "string", "x-mcp-header": "Region"}
+            schemas = {"echo": {"type": "object", "properties": {"region": region}}}
+            listed = [{"name": name, "inputSchema": schemas.get(name, {"type": "object"})} for name in TOOLS]
+            self.result(id, tools=listed)
         elif method == "logging/setLevel" and not self.modern:
             self.level = params["level"]
             self.result(id)

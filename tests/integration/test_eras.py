@@ -323,6 +323,19 @@ async def test_listeners_are_bounded_in_number_and_in_what_they_hear(monkeypatch
         assert (await second.message())["error"]["data"]["reason"] == "too_many_listeners"
 
 
+@BOTH
+async def test_arguments_in_headers_are_those_of_the_body(server: tuple[str, ...]) -> None:
+    async with modern_client_of(server) as (client, _):
+        call = {"name": "echo", "arguments": {"region": "us"}}
+        body, headers = client.question("tools/call", call)
+        assert (await client.raw("POST", body, **headers)).status == 200, "nothing is known of the tool"
+        await client.ask("tools/list")
+        for region, status in (("us", 200), ("eu", 400), ("", 400)):
+            answer = await client.raw("POST", body, **headers, Mcp_Param_Region=region)
+            assert answer.status == status
+            assert status == 200 or json.loads(answer.body)["error"]["code"] == -32020
+
+
 async def test_listeners_of_a_modern_server_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.proxy.modern_server.MOST_LISTENERS", 1)
     async with modern_client_of(MODERN, max_calls=1) as (client, _):

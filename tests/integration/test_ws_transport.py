@@ -15,11 +15,13 @@ from websockets.exceptions import InvalidStatus
 
 from tests.hosting import DEMO, SCRIPTED, hosting
 from tests.http_client import Peer
+from tests.integration.test_eras import HANDSHAKE, MODERN
 from tests.mcp_client import Json, McpClient, client_of
 from tests.support import alive, suspend, until, within
-from tests.websocket_client import BINARY, TEXT, frame, opened, read_frame, upgrade, ws_client
+from tests.websocket_client import BINARY, TEXT, WsClient, frame, opened, read_frame, upgrade, ws_client
 
-STATED = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+META = "io.modelcontextprotocol/"
+STATED = {"_meta": {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": {}}}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 
@@ -106,47 +108,110 @@ async def test_what_is_out_of_order_or_malformed_is_told_and_the_connection_stay
         assert (await client.ask("x/any", id=held))["error"]["code"] == -32600
 
 
-async def test_requests_of_the_stateless_revision_are_told_what_is_spoken() -> None:
-    async with hosting(SCRIPTED) as host, ws_client(host.port, version="") as client:
-        for _ in range(2):  # without a session, and beside one
-            for method, params in (
-                ("server/discover", STATED),
-                ("tools/list", STATED),
-                ("server/discover", None),
-            ):
-                answer = await client.ask(method, params)
-                assert answer["error"]["code"] == -32022
-                assert answer["error"]["data"]["requested"] == "2026-07-28"
-                assert "2025-11-25" in answer["error"]["data"]["supported"]
-            await client.notify("notifications/cancelled", STATED)
-            if not host.events("session_opened"):
-                await client.initialize()
-        legacy = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2025-11-25"}}
-        assert (await client.result("x/any", legacy))["method"] == "x/any"
+BOTH = pytest.mark.parametrize("server", [HANDSHAKE, MODERN], ids=["handshake", "modern"])
 
 
-async def test_batches_where_the_revision_has_them() -> None:
-    batch = [
-        {"jsonrpc": "2.0", "id": "a", "method": "x/any"},
-        {"jsonrpc": "2.0", "method": "notifications/x"},
-        {"jsonrpc": "2.0", "id": "b", "method": "x/any"},
-    ]
-    async with hosting(SCRIPTED) as host:
-        async with ws_client(host.port, version="2025-03-26") as client:
-            await client.connection.send(json.dumps(batch))
-            assert {(await client.message())["id"] for _ in range(2)} == {"a", "b"}
-            await client.connection.send(json.dumps(batch[:1] * 2))
-            assert (await client.answer(None))["error"]["code"] == -32600
-        async with ws_client(host.port, version="2025-06-18") as client:
-            await client.connection.send(json.dumps(batch))
-            assert (await client.answer(None))["error"]["code"] == -32600
+@BOTH
+@pytest.mark.parametrize("session", ["", "2025-11-25"])
+async def test_requests_of_the_stateless_revision_need_no_session(
+    server: tuple[str, ...], session: str
+) -> None:
+    async with hosting(server) as host, ws_client(host.port, version=session) as client:
+        discovered = await client.result("server/discover", STATED)
+        assert "2026-07-28" in discovered["supportedVersions"]
+        echo = {"name": "echo", "arguments": {"a": 1}, **STATED}
+        result = await client.result("tools/call", echo)
+        assert result["resultType"] == "complete"
+        assert json.loads(result["content"][0]["text"])["arguments"] == {"a": 1}
+        # Beside a session, whose ids are its own
+        if session:
+            assert json.loads(await client.text("echo", b=2))["arguments"] == {"b": 2}
+        # Progress, under the client's token
+        meta = {**STATED["_meta"], "progressToken": "p"}
+        call = await client.send("tools/call", {"name": "progress", "_meta": meta})
+        await client.answer(call)
+        told = [note["params"] for note in client.notes if note["method"] == "notifications/progress"]
+        assert [params["progressToken"] for params in told] == ["p"] * 3
+        # A question is part of the answer, and is answered by asking again
+        meta = {**STATED["_meta"], f"{META}clientCapabilities": {"elicitation": {}}}
+        asked = await client.result("tools/call", {"name": "ask", "_meta": meta})
+        assert asked["resultType"] == "input_required"
+        [key] = asked["inputRequests"]
+        answered = {
+            "name": "ask",
+            "_meta": meta,
+            "requestState": asked["requestState"],
+            "inputResponses": {key: {"action": "decline"}},
+        }
+        assert "decline" in (await client.result("tools/call", answered))["content"][0]["text"]
 
 
-async def test_a_batch_over_its_limit_is_refused() -> None:
-    batch = [{"jsonrpc": "2.0", "id": 1, "method": "x/any", "params": {"padding": "x" * 5_000_000}}]
-    async with hosting(SCRIPTED) as host, ws_client(host.port, version="2025-03-26") as client:
-        await client.connection.send(json.dumps(batch))
-        assert "one by one" in (await client.answer(None))["error"]["message"]
+@BOTH
+async def test_listening_over_a_websocket(server: tuple[str, ...]) -> None:
+    async with hosting(server) as host, ws_client(host.port, version="") as client:
+        wanted = {"notifications": {"toolsListChanged": True}, **STATED}
+        listener = await client.send("subscriptions/listen", wanted)
+        note = await client.message()
+        assert note["method"] == "notifications/subscriptions/acknowledged"
+        assert note["params"]["_meta"][f"{META}subscriptionId"] == listener
+        await client.result("tools/call", {"name": "change", **STATED})
+        assert "notifications/tools/list_changed" in [note["method"] for note in client.notes]
+        # It ends with an answer of its own when we shut down, before the connection does.
+        ending = asyncio.create_task(host.end())
+        assert (await client.answer(listener))["result"]["resultType"] == "complete"
+        assert (await client.closed())[0] == 1001
+        assert await ending == 0
+
+
+@BOTH
+async def test_a_request_without_a_session_is_cancelled_by_a_note_or_the_end(server: tuple[str, ...]) -> None:
+    async def heard(client: WsClient, what: str) -> int:
+        said = await client.result("tools/call", {"name": "heard", **STATED})
+        return str(said["content"][0]["text"]).count(what)
+
+    async with hosting(server) as host, ws_client(host.port, version="") as watcher:
+        async with ws_client(host.port, version="") as client:
+            hold = {"name": "hold", **STATED}
+            held = [await client.send("tools/call", hold) for _ in range(2)]
+            async with within():
+                while await heard(watcher, '"hold"') < 2:
+                    pass
+            assert (await client.ask("tools/call", hold, id=held[0]))["error"]["code"] == -32600
+            await client.notify("notifications/cancelled", {"requestId": held[0]})
+            async with within():
+                while await heard(watcher, "notifications/cancelled") < 1:
+                    pass
+            await client.notify("notifications/cancelled", {"requestId": "of nobody"})
+            await client.result("server/discover", STATED)
+        async with within():
+            while await heard(watcher, "notifications/cancelled") < 2:
+                pass
+
+
+@pytest.mark.parametrize("session", ["", "2025-11-25"])
+async def test_calls_without_a_session_are_finished_before_the_goodbye(session: str) -> None:
+    async with hosting(DEMO) as host, ws_client(host.port, version=session) as client:
+        call = await client.send("tools/call", {**sleeping(1.0), **STATED})
+        async with within():
+            while not (await readyz(host.port))["calls_in_flight"]:
+                pass
+        ending = asyncio.create_task(host.end())
+        assert "result" in await client.answer(call)
+        assert (await client.closed())[0] == 1001
+        assert await ending == 0
+
+
+async def test_requests_without_a_session_are_bounded_and_checked() -> None:
+    async with hosting(HANDSHAKE, max_calls=3) as host, ws_client(host.port, version="") as client:
+        bad = {"_meta": {f"{META}protocolVersion": "2027-01-01", f"{META}clientCapabilities": {}}}
+        error = (await client.ask("tools/list", bad))["error"]
+        assert error["code"] == -32022 and "2026-07-28" in error["data"]["supported"]
+        incomplete = {"_meta": {f"{META}protocolVersion": "2026-07-28"}}
+        assert (await client.ask("tools/list", incomplete))["error"]["code"] == -32602
+        for _ in range(3):
+            await client.send("tools/call", {"name": "hold", **STATED})
+        error = (await client.ask("server/discover", STATED))["error"]
+        assert error["data"]["reason"] == "too_many_calls"
 
 
 async def test_a_server_that_is_killed_during_a_call() -> None:

@@ -89,7 +89,8 @@ def test_every_option_arrives(
         *("--tls-cert", f"{tmp_path}/cert", "--tls-key", f"{tmp_path}/key"),
         *("--allow-host", "a.example", "--allow-host", "b.example", "--allow-origin", "https://c.example"),
         *("--env", "A=first", "--env", "A=last=1", "--env-file", f"{tmp_path}/env", "--pass-env", "OURS"),
-        *("--cwd", str(tmp_path), "--max-sessions", "5", "--idle-timeout", "none", "--spare", "0"),
+        *("--cwd", str(tmp_path), "--max-sessions", "5", "--idle-timeout", "none", "--spare", "2"),
+        *("--shared", "3"),
         *("--call-timeout", "90s", "--max-message-bytes", "1MB", "--retry", "--no-restart"),
         *("--drain-delay", "250ms", "--drain-timeout", "none", "--eof-grace", "0", "--stop-grace", "1m"),
     )
@@ -99,9 +100,10 @@ def test_every_option_arrives(
             argv=("uvx", "mcp-server-time"),
             env={"PATH": "/bin", "OURS": "passed", "B": "file", "A": "last=1"},
             cwd=tmp_path,
-            spare=0,
+            spare=2,
             sessions=SessionPolicy(
                 max_sessions=5,
+                shared=3,
                 max_message_bytes=1_000_000,
                 idle_timeout_s=None,
                 call_timeout_s=90,
@@ -133,6 +135,14 @@ def test_every_field_of_the_options_can_be_given() -> None:
         for field in fields(options):
             name = field.name.removesuffix("_s")
             assert spelled.get(name, name) in names | made_of_several, field.name
+
+
+@pytest.mark.parametrize("words", [("--shared",), ("--shared", "1"), ("--shared=1",)])
+def test_shared_alone_means_one_and_no_spare(asked: list[ForegroundOptions], words: tuple[str, ...]) -> None:
+    assert mooring_("run", "--foreground", *words, "time", "--", "uvx", "mcp-server-time") == 3
+    server = asked.pop().server
+    assert (server.name, server.sessions.shared, server.spare) == ("time", 1, 0)
+    assert planned(asked, *words).server == server
 
 
 def test_inherit_env_and_unix(asked: list[ForegroundOptions], monkeypatch: pytest.MonkeyPatch) -> None:

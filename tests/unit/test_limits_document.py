@@ -31,7 +31,7 @@ POLICIES = (
     RestartPolicy(),
     ServerOptions(name="x", argv=("x",)),
 )
-NO_BOUNDS = {"retry_ms", "drain_retry_ms", "jitter"}
+NO_BOUNDS = {"retry_ms", "drain_retry_ms", "jitter", "shared"}
 """Numbers of policies that bound nothing."""
 NAME = re.compile(r"`((?:\w+\.)+\w+)`")
 CONSTANT = re.compile(r"^((?:MAX|MOST|LEAST|REMEMBERED)_?[A-Z_]*(?<!_DIGITS)) = ", re.MULTILINE)

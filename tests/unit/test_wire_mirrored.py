@@ -7,6 +7,7 @@ import pytest
 
 from mooring.wire import jsonrpc
 from mooring.wire.header_values import encode_value
+from mooring.wire.http import Head
 from mooring.wire.memory import MAX_TOOL_NAME, MAX_TOOLS, MAX_TOOLS_BYTES
 from mooring.wire.mirrored import (
     MAX_MARK_DEPTH,
@@ -115,6 +116,62 @@ def test_marked_arguments_become_headers() -> None:
     assert headers(7) == headers({"region": "us"}, "other") == headers({"region": "us"}, "unknown") == {}
     tools.learn(listed(tool({"region": {"type": "string"}})))
     assert headers({"region": "us"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("header", "argument", "agrees"),
+    [
+        (b"us", "us", True),
+        (b"=?base64?w7xiZXI=?=", "über", True),
+        (b"=?base64?w7xiZXI?=", "über", False),  # not as it is canonically written
+        (b"eu", "us", False),
+        (None, "us", False),
+        (b"us", None, False),
+        (None, None, True),
+        (b"us", ["us"], False),
+        (b"42", 42, True),
+        (b"42.0", 42, True),
+        (b"42", 42.0, True),
+        (b"43", 42, False),
+        (b"0x2a", 42, False),
+        (b"4" * 400, 42, False),
+        (b"nan", 42, False),
+        (b"true", True, True),
+        (b"1", True, False),
+        (b"True", True, False),
+    ],
+)
+def test_headers_are_compared_with_the_arguments(header: bytes | None, argument: Any, agrees: bool) -> None:
+    tools = MarkedTools()
+    tools.learn(listed(tool({"a": {"type": "object", "properties": {"b": marked()}}})))
+    call = message("tools/call", {"name": "t", "arguments": {"a": {"b": argument}}})
+    fields = [(b"mcp-param-other", b"is not ours")]
+    fields += [(b"mcp-param-region", header)] if header else []
+    mismatch = tools.mismatch(call.params, Head(headers=fields))
+    assert mismatch == (None if agrees else "the header Mcp-Param-Region is not the argument a.b")
+
+
+def test_a_header_that_comes_twice_agrees_with_nothing() -> None:
+    tools = MarkedTools()
+    tools.learn(listed(tool({"a": marked()})))
+    call = message("tools/call", {"name": "t", "arguments": {"a": "us"}})
+    twice = Head(headers=[(b"mcp-param-region", b"us")] * 2)
+    assert "more than once" in (tools.mismatch(call.params, twice) or "")
+
+
+def test_of_unknown_tools_and_odd_params_nothing_is_said() -> None:
+    tools, head = MarkedTools(), Head()
+    assert tools.mismatch(b'{"name":"t"}', head) is None
+    tools.learn(listed(tool({"a": marked()})))
+    for params in (
+        b"",
+        b"[]",
+        b'{"name":7}',
+        b'{"name":"u"}',
+        b'{"name":"t","arguments":7}',
+        b'{"name":"t"}',
+    ):
+        assert tools.mismatch(params, head) is None
 
 
 @pytest.mark.parametrize(

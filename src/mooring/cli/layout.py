@@ -103,7 +103,7 @@ class ServerCommand(SectionedCommand):
         ours, command = args[:where], args[where + 1 :]
         ctx.obj = tuple(command)
         try:
-            return super().parse_args(ctx, list(ours))  # click takes its words out of the list
+            return super().parse_args(ctx, _with_values(ours))
         except click.MissingParameter as error:
             if not command:
                 raise
@@ -143,6 +143,15 @@ class ServerCommand(SectionedCommand):
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """The usage line, with the part that click does not know."""
         return ["--foreground", "NAME", "[OPTIONS]", "--", "COMMAND", "[ARGS]..."]
+
+
+def _with_values(words: list[str]) -> list[str]:
+    """`--shared` alone means one; click would take the next word, the NAME perhaps, for its value."""
+    following = [*words[1:], ""]
+    return [
+        f"{word}=1" if word == "--shared" and not after.isdecimal() else word
+        for word, after in zip(words, following, strict=True)
+    ]
 
 
 def _corrected(ctx: click.Context, message: str, ours: list[str], command: list[str]) -> UserError:

@@ -28,7 +28,7 @@ def plan_foreground(
     `command`: what came after `--`; `ours`: our environment.
     """
     return ForegroundOptions(
-        server=_plan_server(given, command, ours),
+        server=_plan_server(given, chosen, command, ours),
         listen=_plan_listen(given, chosen),
         drain_delay_s=given["drain_delay"],
         drain_timeout_s=given["drain_timeout"],
@@ -36,7 +36,7 @@ def plan_foreground(
 
 
 def _plan_server(
-    given: Mapping[str, Any], command: tuple[str, ...], ours: Mapping[str, str]
+    given: Mapping[str, Any], chosen: Collection[str], command: tuple[str, ...], ours: Mapping[str, str]
 ) -> ServerOptions:
     if not command or not command[0].strip():
         raise UserError(
@@ -58,9 +58,11 @@ def _plan_server(
             env=dict(given["env"]),
         ),
         cwd=Path(given["cwd"]).absolute() if given["cwd"] else None,
-        spare=given["spare"],
+        # A process that stands anyway needs none beside it.
+        spare=0 if given["shared"] and "spare" not in chosen else given["spare"],
         sessions=SessionPolicy(
             max_sessions=given["max_sessions"],
+            shared=given["shared"] or 0,
             max_message_bytes=given["max_message_bytes"],
             idle_timeout_s=given["idle_timeout"],
             call_timeout_s=given["call_timeout"],

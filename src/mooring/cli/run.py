@@ -140,10 +140,17 @@ def _in_kubernetes() -> bool:
     help="End the process of a session that is not used for so long; its next call starts it again.",
 )
 @sessions(
+    "--shared",
+    type=Parsed("n", partial(parse_count, least=1)),
+    metavar="[N]",
+    help="Serve all sessions with one process, or N: for servers that keep nothing of a client. "
+    "They cannot ask clients anything.",
+)
+@sessions(
     "--spare",
     type=COUNT,
     default="1",
-    show_default=True,
+    show_default="1; 0 with --shared",
     help="Processes kept ready for the next session while there are sessions.",
 )
 @sessions(

@@ -22,8 +22,9 @@ from typing import Protocol
 import msgspec
 
 from mooring.proxy.call_errors import Failure
+from mooring.proxy.riders import Ride
 from mooring.proxy.stateless_call import StatelessCall
-from mooring.proxy.trunk import Ride, Trunk
+from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
 from mooring.wire.eras import complete_result, elicitations_of, for_modern_error, input_required
 from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Envelope, error_response
@@ -136,7 +137,12 @@ class BridgedCall:
         if self._call is not None:
             self._call.reply.note(jsonrpc.note_line(note.method, note.params), now)
 
-    def log(self, line: bytes) -> None:
+    @property
+    def log_level(self) -> str | None:
+        """See `LogReader`."""
+        return self._request.log_level
+
+    def hear_log(self, line: bytes) -> None:
         """A log message of its instance."""
         if self._call is not None and self._call.request.log_level is not None:
             self._call.reply.note(line, self._clock())

@@ -1,15 +1,19 @@
 """Instances for sessions, whichever era the server speaks.
 
-A handshake client gets an instance of its own, and its `initialize` is sent straight away. Only if that
-is refused, the era of the server is found out; of one that speaks 2026-07-28 alone a session gets a
-`ModernFace`, from then on at once.
+A handshake client gets an instance of its own, and its `initialize` is sent straight away; or, with
+`--shared`, a `SharedFace` of one that others use too. Only if `initialize` is refused, the era of the
+server is found out; of one that speaks 2026-07-28 alone a session gets a `ModernFace`, from then on at
+once.
 """
 
 from collections.abc import Callable
 
 from mooring.errors import Unavailable
+from mooring.proxy.face import Face
 from mooring.proxy.modern_face import ModernFace
 from mooring.proxy.ports import Backend, Channel
+from mooring.proxy.shared_face import SharedFace
+from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
 from mooring.proxy.trunks import Trunks
 
@@ -20,9 +24,15 @@ class EraBackend:
     """A `Backend` in front of the workload's own."""
 
     def __init__(
-        self, backend: Backend, trunks: Trunks, stateless: Stateless, clock: Callable[[], float]
+        self,
+        backend: Backend,
+        trunks: Trunks,
+        stateless: Stateless,
+        clock: Callable[[], float],
+        sharing: Sharing | None,
     ) -> None:
         self._backend = backend
+        self._sharing = sharing
         self._trunks = trunks
         self._stateless = stateless
         self._clock = clock
@@ -43,19 +53,20 @@ class EraBackend:
             discovery = await self._stateless.discover()
             if discovery.is_modern:
                 return ModernFace(self._trunks, discovery.result, self._clock)
+        if self._sharing is not None:
+            return SharedFace(self._sharing, self._clock)
         return await self._backend.acquire()
 
     def spoke(self, channel: Channel) -> None:
         """See `Backend`."""
-        if not isinstance(channel, ModernFace):
+        if not isinstance(channel, Face):
             self._refuses_handshakes = False
             self._backend.spoke(channel)
 
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
         """See `Backend`."""
-        if isinstance(channel, ModernFace):
-            channel.close(reason)
-            self._trunks.end(channel.trunk, reason)
+        if isinstance(channel, Face):
+            channel.release(reason)
         else:
             self._backend.release(channel, reason, failed=failed)
 

@@ -15,7 +15,8 @@ import msgspec
 from mooring.errors import RemoteProtocolError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.ports import Receiver
-from mooring.proxy.trunk import Ride, Trunk
+from mooring.proxy.riders import Ride
+from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, Id, error_response
 
@@ -76,6 +77,10 @@ class Face(ABC):
     def resume_reading(self) -> None:
         """Read on."""
         self.trunk.hold_back(False)
+
+    @abstractmethod
+    def release(self, reason: str) -> None:
+        """The session needs it no longer."""
 
     # For those who know what messages mean
 
@@ -142,6 +147,20 @@ class Face(ABC):
         self._say(jsonrpc.error_line(id, error))
 
     # A rider
+
+    def ride(self, id: Id, method: str, params: bytes, *, token: Id | None) -> None:
+        """Send a call of the client."""
+        ride = self.trunk.ride(id, method, params, self, token=token)
+        if self.trunk.carries(ride):
+            self._rides[id] = ride
+
+    @abstractmethod
+    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
+        """See `Rider`."""
+
+    @abstractmethod
+    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
+        """See `Rider`."""
 
     @property
     def heard(self) -> bool:

@@ -3,32 +3,33 @@
 Such a server learns once, in `initialize`, who its client is and what can be asked of it. So instances are
 kept by whom they were introduced to: principal and declared capabilities. A client that can be asked
 nothing shares an instance with others of its kind; whoever can be asked something has one for the time
-of a call, so that a question of the server can only be about that call.
+of a call, so that a question of the server can only be about that call. With `--shared` all use the
+standing instances, and nobody can be asked.
 """
 
 from collections.abc import Callable
 
-import msgspec
-
+from mooring.proxy.sharing import Sharing
 from mooring.proxy.trunk import Trunk, TrunkKeeper
 from mooring.proxy.trunks import Trunks
-from mooring.wire import jsonrpc
-from mooring.wire.members import Members, write_members
-from mooring.wire.memory import Memory, Replay
-from mooring.wire.revisions import LATEST
+from mooring.wire.memory import Memory
 
 __all__ = ["HandshakePool", "PoolKey"]
 
 PoolKey = tuple[str, bytes]
 """Principal, and capabilities as JSON in one order."""
-_OWN_CLIENT = b'{"name":"mooring","title":"Mooring","version":"1"}'
+EVERYBODY: PoolKey = ("", b"{}")
+"""Where instances are shared, nobody is told apart."""
 
 
 class HandshakePool:
     """The instances; `max_trunks` bounds how many there can be."""
 
-    def __init__(self, trunks: Trunks, keeper: TrunkKeeper, max_trunks: int) -> None:
+    def __init__(
+        self, trunks: Trunks, keeper: TrunkKeeper, max_trunks: int, sharing: Sharing | None = None
+    ) -> None:
         self._all = trunks
+        self._sharing = sharing
         self._keeper = keeper
         self._max = max_trunks
         self._shared: dict[PoolKey, Trunk] = {}
@@ -43,6 +44,8 @@ class HandshakePool:
 
     def shared(self, key: PoolKey, client: bytes) -> Trunk | None:
         """The one for all of that key; None if there can be no more."""
+        if self._sharing is not None:
+            return self._sharing.choose()
         trunk = self._shared.get(key)
         if trunk is None and (trunk := self._make(key, client)) is not None:
             self._shared[key] = trunk
@@ -67,9 +70,13 @@ class HandshakePool:
         if self._leased.pop(trunk, None) is not None:
             self._end(trunk, "it may still be busy with a call that was given up")
 
+    def key(self, principal: str, capabilities: bytes) -> PoolKey:
+        """Of whoever has these."""
+        return (principal, capabilities) if self._sharing is None else EVERYBODY
+
     def key_of(self, trunk: Trunk) -> PoolKey | None:
         """To whom it was introduced."""
-        return self._keys.get(trunk)
+        return self._keys.get(trunk) if self._sharing is None else EVERYBODY
 
     def tidy(self) -> None:
         """Forget those whose instance was let go."""
@@ -89,15 +96,7 @@ class HandshakePool:
     def _make(self, key: PoolKey, client: bytes) -> Trunk | None:
         if len(self) >= self._max and not self._drop_free():
             return None
-        params: Members = {
-            "protocolVersion": msgspec.json.encode(LATEST),
-            "capabilities": key[1],
-            "clientInfo": client or _OWN_CLIENT,
-        }
-        memory = Memory()
-        line = jsonrpc.request("mooring-initialize", "initialize", write_members(params))
-        memory.introduce_as(Replay(line, "mooring-initialize"))
-        trunk = self._all.make(self._keeper, memory)
+        trunk = self._all.make(self._keeper, Memory.introducing_ourselves(key[1], client))
         self._keys[trunk] = key
         return trunk
 

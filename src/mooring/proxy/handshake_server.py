@@ -11,14 +11,18 @@ from functools import partial
 
 import msgspec
 
+from mooring.errors import MooringError
 from mooring.proxy.bridged_call import BridgedCall
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.handshake_pool import HandshakePool, PoolKey
 from mooring.proxy.listening import Listeners
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import ExitLike
+from mooring.proxy.riders import Errand
+from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless_call import StatelessCall
-from mooring.proxy.trunk import Indifferent, Ride, Trunk
+from mooring.proxy.subscriptions import Subscriptions
+from mooring.proxy.trunk import Trunk
 from mooring.proxy.trunks import Trunks
 from mooring.wire import jsonrpc
 from mooring.wire.eras import can_be_asked, discovery
@@ -30,33 +34,30 @@ from mooring.wire.request_state import Sealer, digest
 __all__ = ["HandshakeServer"]
 
 
-class _Errand(Indifferent):
-    """A request of our own; what to do when it is answered, or cannot be."""
-
-    def __init__(self, then: Callable[[Failure | None], None]) -> None:
-        self._then = then
-
-    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
-        self._then(None)
-
-    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
-        self._then(failure)
-
-
 class HandshakeServer:
     """See the module."""
 
-    def __init__(self, trunks: Trunks, policy: SessionPolicy, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        trunks: Trunks,
+        policy: SessionPolicy,
+        clock: Callable[[], float],
+        sharing: Sharing | None = None,
+    ) -> None:
         self.sealer = Sealer()
         self._policy = policy
         self._clock = clock
-        self._pool = HandshakePool(trunks, self, policy.max_sessions)
+        self._sharing = sharing
+        self._pool = HandshakePool(trunks, self, policy.max_sessions, sharing)
         self._calls: dict[str, BridgedCall] = {}
         self._leased: dict[Trunk, BridgedCall] = {}
-        self._listeners = Listeners(self._pool, clock)
+        subscriptions = Subscriptions() if sharing is None else sharing.subscriptions
+        self._listeners = Listeners(self._pool, subscriptions, clock)
         self._pool.is_needed = self._listeners.needs
         self._about: tuple[bytes, bytes, bytes] = (b"", b"", b"")
         """What an instance said to `initialize`, and what was made of it: nearly always the same."""
+        if sharing is not None:
+            sharing.others = self
 
     @property
     def has_listeners(self) -> bool:
@@ -74,7 +75,7 @@ class HandshakeServer:
         declared = request.declared()
         for name in ("extensions", "tasks"):
             declared.pop(name, None)
-        key = (call.principal, write_members(dict(sorted(declared.items()))))
+        key = self._pool.key(call.principal, write_members(dict(sorted(declared.items()))))
         if request.method == DISCOVER:
             self._discover(call, key)
         elif request.method == LISTEN:
@@ -93,7 +94,9 @@ class HandshakeServer:
         except msgspec.DecodeError as error:
             call.refuse(INVALID_PARAMS, f"malformed params: {error}", self._clock())
             return
-        alone = request.log_level is not None or (request.method in INTERACTIVE and can_be_asked(declared))
+        alone = self._sharing is None and (
+            request.log_level is not None or (request.method in INTERACTIVE and can_be_asked(declared))
+        )
         trunk = (self._pool.lease if alone else self._pool.shared)(key, request.client)
         if trunk is None:
             self._refuse_full(call)
@@ -105,12 +108,20 @@ class HandshakeServer:
         self._calls[bridged.id] = bridged
         if alone:
             self._leased[trunk] = bridged
-        if request.log_level is None or trunk.log_level == request.log_level:
+        if self._sharing is not None:
+            self._begin_shared(bridged, trunk)
+        elif request.log_level is None or trunk.log_level == request.log_level:
             bridged.begin(trunk)
         else:
             trunk.log_level = request.log_level
             level = msgspec.json.encode({"level": request.log_level})
-            trunk.ride(0, "logging/setLevel", level, _Errand(lambda _: bridged.begin(trunk)))
+            trunk.ride(0, "logging/setLevel", level, Errand(lambda _: bridged.begin(trunk)))
+
+    def _begin_shared(self, bridged: BridgedCall, trunk: Trunk) -> None:
+        if self._sharing is not None and bridged.log_level is not None:
+            self._sharing.note_reader(trunk, bridged)
+            self._sharing.open_window(trunk, bridged)
+        bridged.begin(trunk)
 
     def _resume(self, call: StatelessCall, declared: Members, key: PoolKey) -> None:
         now = self._clock()
@@ -146,7 +157,7 @@ class HandshakeServer:
         if trunk is None:
             self._refuse_full(call)
         else:
-            trunk.ride(0, "ping", b"", _Errand(partial(self._tell_of_itself, call, trunk)))
+            trunk.ride(0, "ping", b"", Errand(partial(self._tell_of_itself, call, trunk)))
 
     def _tell_of_itself(self, call: StatelessCall, trunk: Trunk, failure: Failure | None) -> None:
         if failure is not None and not trunk.memory.initialize_result:
@@ -171,13 +182,15 @@ class HandshakeServer:
             self._refuse_full(call)
         else:
             call.reply.begin_stream(self._clock())
-            trunk.ride(0, "ping", b"", _Errand(partial(self._listeners.add, call, key, trunk)))
+            trunk.ride(0, "ping", b"", Errand(partial(self._listeners.add, call, key, trunk)))
 
     # What calls tell
 
     def over(self, call: BridgedCall) -> None:
         """See `CallOwner`."""
         self._calls.pop(call.id, None)
+        if self._sharing is not None and call.trunk is not None:
+            self._sharing.forget_reader(call.trunk, call)
         if call.trunk is None or self._leased.pop(call.trunk, None) is None:
             return
         if call.is_settled:
@@ -203,7 +216,7 @@ class HandshakeServer:
         if note.method == LOG:
             call = self._leased.get(trunk)
             if call is not None:
-                call.log(line)
+                call.hear_log(line)
         else:
             self._listeners.hear(trunk, note)
 
@@ -219,6 +232,9 @@ class HandshakeServer:
             call.forget_questions()
         if self._listeners.needs(trunk):
             trunk.wake()
+
+    def on_changed(self, trunk: Trunk, error: MooringError) -> None:
+        """Whoever listens has heard that everything may differ; calls need no session."""
 
     def on_empty(self, trunk: Trunk) -> None:
         """It is kept until it has been idle for long."""

@@ -14,7 +14,8 @@ from msgspec import Raw, Struct
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.handshake_pool import HandshakePool, PoolKey
 from mooring.proxy.stateless_call import StatelessCall
-from mooring.proxy.trunk import Indifferent, Trunk
+from mooring.proxy.subscriptions import UPDATED, Subscriptions, updated_uri
+from mooring.proxy.trunk import Trunk
 from mooring.wire.eras import under_subscription, with_subscription
 from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope
 from mooring.wire.modern import ACKNOWLEDGED
@@ -22,7 +23,6 @@ from mooring.wire.surrogates import tolerant
 
 __all__ = ["Listeners"]
 
-UPDATED = "notifications/resources/updated"
 MOST_LISTENERS = 1024
 MOST_RESOURCES = 1024
 """Of one listener."""
@@ -41,12 +41,7 @@ class _Params(Struct):
     notifications: Filter
 
 
-class _Updated(Struct):
-    uri: str = ""
-
-
 _read_params = tolerant(msgspec.json.Decoder(_Params).decode)
-_read_updated = tolerant(msgspec.json.Decoder(_Updated).decode)
 
 
 class _Listener(Struct, eq=False):
@@ -73,11 +68,11 @@ class _Listener(Struct, eq=False):
 class Listeners:
     """All of one server."""
 
-    def __init__(self, pool: HandshakePool, clock: Callable[[], float]) -> None:
+    def __init__(self, pool: HandshakePool, subscriptions: Subscriptions, clock: Callable[[], float]) -> None:
         self._pool = pool
+        self._subscriptions = subscriptions
         self._clock = clock
         self._listeners: list[_Listener] = []
-        self._subscribed: dict[tuple[Trunk, str], int] = {}
 
     def add(self, call: StatelessCall, key: PoolKey, trunk: Trunk, failure: Failure | None) -> None:
         """One more; its instance has been spoken to."""
@@ -101,25 +96,14 @@ class Listeners:
         told = b'{"notifications":%b}' % msgspec.json.encode(listener.filter)
         listener.tell(ACKNOWLEDGED, told, now)
         for uri in listener.filter.resource_subscriptions or ():
-            self._subscribe(trunk, uri)
-
-    def _subscribe(self, trunk: Trunk, uri: str) -> None:
-        count = self._subscribed.get((trunk, uri), 0)
-        self._subscribed[trunk, uri] = count + 1
-        if not count:
-            trunk.ride(0, "resources/subscribe", msgspec.json.encode({"uri": uri}), Indifferent())
+            self._subscriptions.subscribe(trunk, uri, listener)
 
     def _remove(self, listener: _Listener) -> None:
         if listener not in self._listeners:
             return
         self._listeners.remove(listener)
         for uri in listener.filter.resource_subscriptions or ():
-            left = self._subscribed.pop((listener.trunk, uri), 1) - 1
-            if left:
-                self._subscribed[listener.trunk, uri] = left
-            else:
-                params = msgspec.json.encode({"uri": uri})
-                listener.trunk.ride(0, "resources/unsubscribe", params, Indifferent())
+            self._subscriptions.unsubscribe(listener.trunk, uri, listener)
 
     def needs(self, trunk: Trunk) -> bool:
         """Does somebody hear this one?"""
@@ -128,7 +112,7 @@ class Listeners:
     def hear(self, trunk: Trunk, note: Envelope) -> None:
         """An instance has news."""
         method, now = note.method or "", self._clock()
-        uri = _uri(note.params) if method == UPDATED else None
+        uri = updated_uri(note.params) if method == UPDATED else None
         key = self._pool.key_of(trunk)
         for listener in list(self._listeners):
             if listener.key == key and listener.wants(method, uri):
@@ -177,10 +161,3 @@ def _honoured(wanted: Filter, trunk: Trunk) -> Filter:
         else None,
         resource_subscriptions=uris if uris and has("resources", "subscribe") else None,
     )
-
-
-def _uri(params: bytes | Raw) -> str:
-    try:
-        return _read_updated(params).uri
-    except msgspec.DecodeError:
-        return ""

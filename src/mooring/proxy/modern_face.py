@@ -12,16 +12,18 @@ from itertools import count
 
 import msgspec
 
+from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import Face
 from mooring.proxy.ports import ExitLike
-from mooring.proxy.trunk import Indifferent, Ride, Trunk
+from mooring.proxy.riders import Indifferent, Ride
+from mooring.proxy.trunk import Trunk
 from mooring.proxy.trunks import Trunks
 from mooring.wire import jsonrpc
 from mooring.wire.eras import for_handshake_error, handshake_result, reduced_result, with_envelope
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
-from mooring.wire.memory import MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS
+from mooring.wire.memory import has_room_for
 from mooring.wire.modern import ACKNOWLEDGED, ASKS_BY_RESULT, LISTEN, LOG, SUBSCRIPTION_KEY
 from mooring.wire.params import cancelled_id, progress_of_call, subscription_of_note
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, LATEST
@@ -82,6 +84,7 @@ class ModernFace(Face):
     def __init__(self, trunks: Trunks, discovered: bytes, clock: Callable[[], float]) -> None:
         # One to itself: a log message names no call, so that only this client's can be meant.
         super().__init__(trunks.make(self), clock)
+        self._trunks = trunks
         self._discovered = discovered
         self._capabilities = b"{}"
         self._client = b""
@@ -117,6 +120,9 @@ class ModernFace(Face):
 
     def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
         """Calls are told by the trunk; the listener goes on with the next instance."""
+
+    def on_changed(self, trunk: Trunk, error: MooringError) -> None:
+        """It was not introduced."""
 
     def on_empty(self, trunk: Trunk) -> None:
         """It is the session's, until that ends or is idle."""
@@ -170,8 +176,7 @@ class ModernFace(Face):
             self._say(error_response(request.request_id, jsonrpc.INVALID_PARAMS, text))
             return
         if request.method == "resources/subscribe":
-            held = sum(map(len, self._resources)) + len(uri)
-            if len(self._resources) >= MAX_SUBSCRIPTIONS or held > MAX_SUBSCRIPTION_BYTES:
+            if not has_room_for(self._resources, uri):
                 self._say(error_response(request.request_id, INTERNAL_ERROR, "too many subscriptions"))
                 return
             self._resources[uri] = None
@@ -189,9 +194,7 @@ class ModernFace(Face):
             if dialogue.state is not None:
                 members["requestState"] = dialogue.state
             params = write_members(members)
-        self._rides[dialogue.id] = self.trunk.ride(
-            dialogue.id, dialogue.method, params, self, token=dialogue.token
-        )
+        self.ride(dialogue.id, dialogue.method, params, token=dialogue.token)
 
     def take_note(self, note: Envelope) -> None:
         """Only a cancellation means something to such a server; the rest concerned a session."""
@@ -279,7 +282,7 @@ class ModernFace(Face):
 
     def noted(self, ride: Ride, note: Envelope, now: float) -> None:
         """Progress."""
-        self._say(jsonrpc.note_line(note.method, note.params), ride.id)
+        self._say(jsonrpc.note_line(note.method, note.params))
 
     def _fail(self, dialogue: _Dialogue, text: str) -> None:
         self.forget(dialogue.id)
@@ -346,3 +349,8 @@ class ModernFace(Face):
         if self._listener is not None and self._listener.ride is not None:
             self.trunk.leave(self._listener.ride, reason)
             self._listener = None
+
+    def release(self, reason: str) -> None:
+        """The instance is this session's alone."""
+        self.close(reason)
+        self._trunks.end(self.trunk, reason)

@@ -11,11 +11,13 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
+from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import ExitLike
+from mooring.proxy.riders import Ride
 from mooring.proxy.stateless_call import StatelessCall
-from mooring.proxy.trunk import Ride, Trunk
+from mooring.proxy.trunk import Trunk
 from mooring.proxy.trunks import Trunks
 from mooring.wire.eras import served_here, under_subscription
 from mooring.wire.jsonrpc import Envelope, note_line
@@ -166,6 +168,9 @@ class ModernServer:
 
     def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
         """Those who ride are told by the trunk."""
+
+    def on_changed(self, trunk: Trunk, error: MooringError) -> None:
+        """It was not introduced."""
 
     def on_empty(self, trunk: Trunk) -> None:
         """One is kept; it goes when it is idle."""

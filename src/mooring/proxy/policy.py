@@ -12,6 +12,8 @@ class SessionPolicy:
     """Values given where the workload is put together."""
 
     max_sessions: int = 1000
+    shared: int = 0
+    """Standing instances that all sessions share; 0: each session has one of its own."""
     max_message_bytes: int = 64 * MIB
     max_calls: int = 1024
     """Calls in flight on one session; the SDKs' clients send a handful."""

@@ -9,12 +9,13 @@ from typing import Protocol
 from mooring.errors import Unavailable
 from mooring.proxy.era_backend import EraBackend
 from mooring.proxy.link import LinkState
-from mooring.proxy.modern_reply import ModernReply
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend
 from mooring.proxy.session import Session
+from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
+from mooring.proxy.stateless_call import StatelessReply
 from mooring.proxy.stats import Stats
 from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
@@ -58,8 +59,11 @@ class Proxy:
         trunks = Trunks(
             backend, policy=policy, stats=self.stats, noise=self.noise, in_flight=self.in_flight, clock=clock
         )
-        self.stateless = Stateless(trunks, policy, clock)
-        self._backend = EraBackend(backend, trunks, self.stateless, clock)
+        self._sharing = Sharing(trunks, policy.shared) if policy.shared else None
+        self.stateless = Stateless(trunks, policy, clock, self._sharing)
+        self._backend = EraBackend(backend, trunks, self.stateless, clock, self._sharing)
+        self.marked_tools = trunks.tools
+        self._trunks = trunks
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
         self.refusing: Unavailable | None = None
@@ -71,6 +75,11 @@ class Proxy:
     def calls_in_flight(self) -> int:
         """Calls that have not been answered."""
         return sum(len(session.calls) for session in self.sessions.values()) + self.stateless.calls_in_flight
+
+    @property
+    def trunk_pids(self) -> set[int]:
+        """Instances that belong to no single session."""
+        return self._trunks.pids
 
     def open(self, principal: str, transport: str, client: str) -> Session:
         """A new session. Raises Unavailable when there can be none now."""
@@ -106,7 +115,7 @@ class Proxy:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
-    def take(self, request: ModernRequest, reply: ModernReply, principal: str) -> None:
+    def take(self, request: ModernRequest, reply: StatelessReply, principal: str) -> None:
         """A request of 2026-07-28. Raises Unavailable when there can be none now."""
         if self.refusing is not None:
             raise self.refusing
@@ -147,6 +156,8 @@ class Proxy:
                 session.tick(now)
             except Exception:  # one session's trouble must not stop the clock of the others
                 log.exception("session %s: time could not be kept", session.short_id)
+        if self._sharing is not None:
+            self._sharing.tick(now)
         self.stateless.tick(now)
         self._check_quiet()
         if self._draining:

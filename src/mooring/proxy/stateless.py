@@ -13,10 +13,10 @@ from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.era import Discovery, find_era
 from mooring.proxy.handshake_server import HandshakeServer
-from mooring.proxy.modern_reply import ModernReply
 from mooring.proxy.modern_server import ModernServer
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.stateless_call import StatelessCall
+from mooring.proxy.sharing import Sharing
+from mooring.proxy.stateless_call import StatelessCall, StatelessReply
 from mooring.proxy.trunks import Trunks
 from mooring.wire.eras import REMOVED
 from mooring.wire.jsonrpc import METHOD_NOT_FOUND
@@ -60,8 +60,11 @@ class Service(Protocol):
 class Stateless:
     """All of them, for one workload."""
 
-    def __init__(self, trunks: Trunks, policy: SessionPolicy, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, trunks: Trunks, policy: SessionPolicy, clock: Callable[[], float], sharing: Sharing | None
+    ) -> None:
         self._trunks = trunks
+        self._sharing = sharing
         self._policy = policy
         self._clock = clock
         self._discovery: Discovery | None = None
@@ -81,7 +84,7 @@ class Stateless:
         listeners = self._service is not None and self._service.has_listeners
         return bool(self._waiting or self._finding is not None or self._trunks.is_busy or listeners)
 
-    def take(self, request: ModernRequest, reply: ModernReply, principal: str) -> None:
+    def take(self, request: ModernRequest, reply: StatelessReply, principal: str) -> None:
         """Serve one."""
         call = StatelessCall(request, reply, principal)
         now = self._clock()
@@ -110,8 +113,10 @@ class Stateless:
                 "2026-07-28" if discovery.is_modern else "a handshake revision",
                 extra={"event": "era", "modern": discovery.is_modern},
             )
-            kind = ModernServer if discovery.is_modern else HandshakeServer
-            self._service = kind(self._trunks, self._policy, self._clock)
+            if discovery.is_modern:
+                self._service = ModernServer(self._trunks, self._policy, self._clock)
+            else:
+                self._service = HandshakeServer(self._trunks, self._policy, self._clock, self._sharing)
 
     @property
     def may_be_modern(self) -> bool:

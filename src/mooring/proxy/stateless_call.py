@@ -1,9 +1,11 @@
 """One request of revision 2026-07-28, and where its answer goes."""
 
+from collections.abc import Callable
+from typing import Protocol
+
 from msgspec import Raw, Struct
 
 from mooring.proxy.call_errors import Failure
-from mooring.proxy.modern_reply import ModernReply
 from mooring.wire.jsonrpc import (
     INTERNAL_ERROR,
     Envelope,
@@ -15,14 +17,43 @@ from mooring.wire.jsonrpc import (
 )
 from mooring.wire.modern import ModernRequest
 
-__all__ = ["StatelessCall"]
+__all__ = ["StatelessCall", "StatelessReply"]
+
+
+class StatelessReply(Protocol):
+    """Where the answer to a request goes, and what comes before it."""
+
+    @property
+    def is_over(self) -> bool:
+        """It was answered, or its client has gone."""
+        ...
+
+    def on_gone(self, gone: Callable[[], None]) -> None:
+        """What to do when the client goes, or wants no answer any more."""
+        ...
+
+    def begin_stream(self, now: float) -> None:
+        """News will come, before an answer that may be long in coming."""
+        ...
+
+    def note(self, line: bytes, now: float) -> None:
+        """Something that comes before the answer."""
+        ...
+
+    def answer(self, line: bytes, code: int, now: float) -> None:
+        """The answer; `code` is that of its error, 0 if it is a result."""
+        ...
+
+    def tick(self, now: float) -> None:
+        """Show that somebody is there."""
+        ...
 
 
 class StatelessCall(Struct, eq=False):
     """Whoever serves it answers once."""
 
     request: ModernRequest
-    reply: ModernReply
+    reply: StatelessReply
     principal: str
 
     def answer(self, response: Envelope, now: float) -> None:

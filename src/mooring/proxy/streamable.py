@@ -20,7 +20,14 @@ from mooring.wire.events import parse_event_id
 from mooring.wire.http import Exchange, Head, Response
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
 from mooring.wire.memory import check_initialize
-from mooring.wire.modern import LISTEN, Rejection, http_status, read_request
+from mooring.wire.modern import (
+    HEADER_MISMATCH,
+    LISTEN,
+    ModernRequest,
+    Rejection,
+    http_status,
+    read_request,
+)
 from mooring.wire.params import client_name
 from mooring.wire.revisions import HANDSHAKE_REVISIONS
 
@@ -84,7 +91,11 @@ class StreamableHTTP:
             error = RemoteProtocolError("responses cannot be sent in this revision", code="invalid_request")
             exchange.respond(refusals.bad_request(error))
             return
-        request = read_request(message, exchange.request.head)
+        head, proxy = exchange.request.head, self._proxy
+        request = read_request(message, head)
+        if message.method == "tools/call" and isinstance(request, ModernRequest):
+            wrong = proxy.marked_tools.mismatch(message.params, head)
+            request = request if wrong is None else Rejection(HEADER_MISMATCH, wrong)
         if isinstance(request, Rejection):
             body = request.response(message.request_id)
             exchange.respond(Response(http_status(request.code), body, JSON_HEADERS))
@@ -92,7 +103,6 @@ class StreamableHTTP:
         if request.method == LISTEN and not terms.events:
             exchange.respond(refusals.not_acceptable("text/event-stream"))
             return
-        proxy = self._proxy
         reply = ModernReply(exchange, terms.events, proxy.clock(), proxy.policy.keep_alive_s)
         try:
             proxy.take(request, reply, exchange.request.principal)

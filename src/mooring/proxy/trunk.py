@@ -25,6 +25,7 @@ from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
+from mooring.proxy.riders import Ride, Rider, Window
 from mooring.proxy.stats import Stats
 from mooring.proxy.waiting import WaitingLine
 from mooring.wire import jsonrpc
@@ -33,58 +34,12 @@ from mooring.wire.jsonrpc import Envelope, Id, encode_id
 from mooring.wire.lines import LongLine
 from mooring.wire.members import read_members, with_meta, write_members
 from mooring.wire.memory import Memory
+from mooring.wire.mirrored import MarkedTools
 from mooring.wire.params import progress_of_note
 
-__all__ = ["Indifferent", "Ride", "Rider", "Trunk", "TrunkKeeper"]
+__all__ = ["Trunk", "TrunkKeeper"]
 
 log = logging.getLogger("mooring.session")
-
-
-class Rider(Protocol):
-    """Who has calls on a trunk."""
-
-    @property
-    def heard(self) -> bool:
-        """Does somebody wait for the answer, this very moment?"""
-        ...
-
-    def answered(self, ride: "Ride", response: Envelope, now: float) -> None:
-        """The server has answered; the id is still the trunk's number."""
-        ...
-
-    def failed(self, ride: "Ride", failure: Failure, now: float) -> None:
-        """It will not be answered."""
-        ...
-
-    def noted(self, ride: "Ride", note: Envelope, now: float) -> None:
-        """Progress, or whatever else the server says of this call; the token is the client's own."""
-        ...
-
-
-class Indifferent:
-    """A rider that does not care what becomes of its ride; others care for a part of it."""
-
-    heard = True
-
-    def answered(self, ride: "Ride", response: Envelope, now: float) -> None:
-        """So be it."""
-
-    def failed(self, ride: "Ride", failure: Failure, now: float) -> None:
-        """So be it."""
-
-    def noted(self, ride: "Ride", note: Envelope, now: float) -> None:
-        """So be it."""
-
-
-class Ride(Call):
-    """One call on a trunk."""
-
-    number: int = 0
-    rider: Rider | None = None
-    lasting: bool = False
-    """It has no end of its own: a listener."""
-    acknowledged: bool = False
-    """A listener that was heard: the next instance is given it too. One that was not may be what kills it."""
 
 
 class TrunkKeeper(Protocol):
@@ -106,6 +61,10 @@ class TrunkKeeper(Protocol):
         """The instance has died; what it had asked is asked no more."""
         ...
 
+    def on_changed(self, trunk: "Trunk", error: MooringError) -> None:
+        """The next instance is not what clients were told: it speaks another revision."""
+        ...
+
     def on_empty(self, trunk: "Trunk") -> None:
         """Nobody rides any more."""
         ...
@@ -121,16 +80,19 @@ class Trunk:
         "_in_flight",
         "_keeper",
         "_link",
+        "_max_calls",
         "_next",
         "_noise",
         "_policy",
         "_stats",
+        "_tools",
         "_was_up",
         "last_used",
         "log_level",
         "memory",
         "name",
         "rides",
+        "window",
     )
 
     def __init__(
@@ -145,6 +107,8 @@ class Trunk:
         noise: Noise,
         in_flight: Budget,
         clock: Callable[[], float],
+        tools: MarkedTools,
+        max_calls: int,
     ) -> None:
         self.name = name
         self.memory = memory
@@ -152,16 +116,20 @@ class Trunk:
         self.last_used = clock()
         self.log_level: str | None = None
         """What its present instance was told."""
+        self.window: Window | None = None
+        """Of whoever reads the log and has it to itself, where many share it (`sharing`)."""
         self._keeper = keeper
         self._backend = backend
         self._clock = clock
         self._closed = False
         self._in_flight = in_flight
         self._link = Link(self, backend, policy, clock, f"mooring-{name}", in_flight=in_flight)
+        self._max_calls = max_calls
         self._next = 0
         self._noise = noise
         self._policy = policy
         self._stats = stats
+        self._tools = tools
         self._was_up = False
 
     def __repr__(self) -> str:
@@ -196,6 +164,8 @@ class Trunk:
     ) -> Ride:
         """Send a call; `params` is JSON, without a progress token unless `token` is the client's."""
         now = self.last_used = self._clock()
+        if self.window is not None and self.window.is_disturbed_by(rider):
+            self.window = None
         self._next += 1
         number = self._next
         line = jsonrpc.request(
@@ -203,9 +173,9 @@ class Trunk:
         )
         ride = Ride(id, method, Raw(params), line, cast("ReplyPort", rider), now, now, now, token)
         ride.number, ride.rider, ride.lasting = number, rider, lasting
-        most = self._policy.max_calls
+        most = self._max_calls
         if len(self.rides) >= most and sum(not other.lasting for other in self.rides.values()) >= most:
-            text = f"{self._policy.max_calls} calls are running on this server; no more are taken"
+            text = f"{most} calls are running on this server; no more are taken"
             rider.failed(ride, Failure("too_many_calls", text, retryable=True), now)
             return ride
         if not self._in_flight.has_room(len(line), 0):
@@ -219,6 +189,14 @@ class Trunk:
             ride.deadline = now + self._policy.call_timeout_s
         self._link.send(line, ride)
         return ride
+
+    def carries(self, ride: Ride) -> bool:
+        """Is it still to be answered?"""
+        return self.rides.get(ride.number) is ride
+
+    def tell(self, line: bytes) -> None:
+        """A notification of a client."""
+        self._link.send(line, None, _nothing)
 
     def answer(self, line: bytes) -> None:
         """The answer to what the present instance has asked."""
@@ -274,6 +252,8 @@ class Trunk:
         self._stats.answered(now - ride.since)
         if ride.method in Memory.WATCHED:
             self.memory.answered(ride.method, ride.params, response)
+            if ride.method == "tools/list":
+                self._tools.learn(response.result)
         ride.rider.answered(ride, response, now)
         self._check_empty()
 
@@ -340,6 +320,10 @@ class Trunk:
 
     def on_unreachable(self, error: MooringError) -> None:
         """No instance can be had now; those who waited for one have been told."""
+        if error.code == "version_changed":
+            self.memory.handshake = None  # whoever comes next is told what is true now
+            self.memory.initialize_result = b""
+            self._keeper.on_changed(self, error)
 
     def wants_instance(self, exit: ExitLike) -> bool:
         """Only if somebody waits."""
@@ -347,7 +331,7 @@ class Trunk:
 
     def is_pending(self, call: Call) -> bool:
         """Is it still to be answered?"""
-        return isinstance(call, Ride) and self.rides.get(call.number) is call
+        return isinstance(call, Ride) and self.carries(call)
 
     def on_dismissed(self, item: WaitingLine, reason: str, message: str) -> None:
         """A line that waited will not be sent."""

@@ -10,6 +10,7 @@ from mooring.proxy.stats import Stats
 from mooring.proxy.trunk import Trunk, TrunkKeeper
 from mooring.wire.budget import Budget
 from mooring.wire.memory import Memory
+from mooring.wire.mirrored import MarkedTools
 
 __all__ = ["Trunks"]
 
@@ -28,6 +29,8 @@ class Trunks:
         clock: Callable[[], float],
     ) -> None:
         self.backend = backend
+        self.tools = MarkedTools()
+        """What the server has said of its tools to any of them."""
         self._policy = policy
         self._stats = stats
         self._noise = noise
@@ -42,11 +45,18 @@ class Trunks:
         """One of them is in use, or has an instance."""
         return any(trunk.is_awake or trunk.rides for trunk in self._trunks)
 
+    @property
+    def pids(self) -> set[int]:
+        """The instances that they have now."""
+        return {trunk.pid for trunk in self._trunks if trunk.pid}
+
     def now(self) -> float:
         """The common clock."""
         return self._clock()
 
-    def make(self, keeper: TrunkKeeper, memory: Memory | None = None) -> Trunk:
+    def make(
+        self, keeper: TrunkKeeper, memory: Memory | None = None, *, max_calls: int | None = None
+    ) -> Trunk:
         """Another one; it starts an instance when somebody rides."""
         self._count += 1
         trunk = Trunk(
@@ -59,6 +69,8 @@ class Trunks:
             noise=self._noise,
             in_flight=self._in_flight,
             clock=self._clock,
+            tools=self.tools,
+            max_calls=max_calls or self._policy.max_calls,
         )
         self._trunks.add(trunk)
         return trunk

@@ -4,6 +4,8 @@
   a client that has gone has ended it, and with it its calls.
 - Everything for the client goes down the one connection, through the session's only stream: so a client
   that reads slowly holds back its own server.
+- Requests of 2026-07-28 need no session, and may come beside one: each is answered by a message with its
+  id. `notifications/cancelled` cancels one, the end of the connection all.
 - A message that breaks the rules is answered with an error; the connection stays.
 """
 
@@ -18,10 +20,11 @@ from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
 from mooring.wire import jsonrpc
 from mooring.wire.http import Exchange
-from mooring.wire.jsonrpc import Envelope
+from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.memory import check_initialize
-from mooring.wire.params import STATED_VERSION, client_name, stated_version
-from mooring.wire.revisions import HANDSHAKE_REVISIONS, MODERN
+from mooring.wire.modern import Rejection, read_request
+from mooring.wire.params import STATED_VERSION, cancelled_id, client_name, stated_version
+from mooring.wire.revisions import HANDSHAKE_REVISIONS
 from mooring.wire.websocket import GOING_AWAY, INTERNAL_ERROR, WebSocket
 
 __all__ = ["WebSocketTransport"]
@@ -60,23 +63,36 @@ class _Bound(NamedTuple):
 class Conversation:
     """What is said on one connection."""
 
-    __slots__ = ("_bound", "_principal", "_proxy", "_socket")
+    __slots__ = ("_bound", "_goodbye", "_principal", "_proxy", "_requests", "_socket")
 
     def __init__(self, proxy: Proxy, socket: WebSocket, principal: str) -> None:
         self._proxy = proxy
         self._socket = socket
         self._principal = principal
         self._bound: _Bound | None = None
+        self._requests: dict[Id, _SocketReply] = {}
+        """Those of 2026-07-28 that are not answered."""
+        self._goodbye: tuple[int, str] | None = None
+        """With what to close, once they are."""
         socket.on_message = self._on_message
         socket.on_closed = self._on_closed
         proxy.visitors.add(self)
 
     def hang_up(self) -> None:
         """See `Visitor`."""
-        self._socket.close(GOING_AWAY, SHUTTING_DOWN)
+        self.close(GOING_AWAY, SHUTTING_DOWN)
+
+    def close(self, code: int, reason: str) -> None:
+        """End the connection, when everything is answered."""
+        if self._requests:
+            self._goodbye = (code, reason)
+        else:
+            self._socket.close(code, reason)
 
     def _on_closed(self, code: int, reason: str) -> None:
         self._proxy.visitors.discard(self)
+        for reply in list(self._requests.values()):
+            reply.leave()
         if self._bound is not None:
             self._bound.session.close(f"the connection was closed ({code}{f', {reason}' if reason else ''})")
 
@@ -91,18 +107,19 @@ class Conversation:
             else:
                 self._take(jsonrpc.parse(data), jsonrpc.one_line(data))
         except RemoteProtocolError as error:
-            self._say(refusals.bad_request(error).body)
+            self.say(refusals.bad_request(error).body)
 
     def _take(self, message: Envelope, line: bytes) -> None:
         bound = self._bound
-        version = _modern_version(message, line)
-        if version is not None:
-            self._take_stateless(message, version)
+        if _is_modern(message, line):
+            self._take_stateless(message)
+        elif message.method == "notifications/cancelled" and self._requests and self._cancel(message):
+            pass
         elif message.method == "initialize":
             self._initialize(message, line)
         elif bound is None:
             if message.is_request:
-                self._say(call_errors.out_of_order(message.request_id, begun=False))
+                self.say(call_errors.out_of_order(message.request_id, begun=False))
         elif message.is_request:
             bound.session.request(message, line, bound.reply)
         elif message.is_response:
@@ -110,10 +127,38 @@ class Conversation:
         else:
             bound.session.notify(message, line, _nothing)
 
-    def _take_stateless(self, message: Envelope, version: str) -> None:
-        """A request of a revision without sessions: it has nothing to do with ours. Not spoken here yet."""
-        if message.is_request:
-            self._say(refusals.unsupported_version(version, message.request_id).body)
+    def _take_stateless(self, message: Envelope) -> None:
+        """A request of a revision without sessions: it has nothing to do with ours."""
+        if not message.is_request:
+            return  # none but a cancellation is defined
+        id, proxy = message.request_id, self._proxy
+        request = read_request(message, None)
+        if id in self._requests:
+            self.say(call_errors.id_in_use(id))
+        elif len(self._requests) >= proxy.policy.max_calls:
+            self.say(call_errors.too_many_calls(id, proxy.policy.max_calls))
+        elif isinstance(request, Rejection):
+            self.say(request.response(id))
+        else:
+            reply = self._requests[id] = _SocketReply(self, id)
+            try:
+                proxy.take(request, reply, self._principal)
+            except Unavailable as error:
+                reply.answer(refusals.unavailable(error, id).body, jsonrpc.INTERNAL_ERROR, proxy.clock())
+
+    def finish(self, id: Id) -> None:
+        """A request of 2026-07-28 is no longer there."""
+        self._requests.pop(id, None)
+        if self._goodbye is not None and not self._requests:
+            self._socket.close(*self._goodbye)
+
+    def _cancel(self, note: Envelope) -> bool:
+        """Was it a request of 2026-07-28 that the client does not want any more?"""
+        id = cancelled_id(note.params)
+        reply = self._requests.get(id) if id is not None else None
+        if reply is not None:
+            reply.leave()
+        return reply is not None
 
     def _initialize(self, message: Envelope, line: bytes) -> None:
         """The first time, or again after it was refused; if it is out of order, the session says so."""
@@ -123,10 +168,10 @@ class Conversation:
             check_initialize(line)
             bound = self._bound or self._open(client_name(message.params))
         except RemoteProtocolError as error:
-            self._say(refusals.bad_request(error, message.request_id).body)
+            self.say(refusals.bad_request(error, message.request_id).body)
             return
         except Unavailable as error:
-            self._say(refusals.unavailable(error, message.request_id).body)
+            self.say(refusals.unavailable(error, message.request_id).body)
             return
         bound.session.request(message, line, bound.reply)
 
@@ -134,15 +179,20 @@ class Conversation:
         session = self._proxy.open(self._principal, TRANSPORT, client)
         self._proxy.visitors.discard(self)
         stream = session.streams.open_socket()
-        stream.join(_SocketOutlet(self._socket, self._proxy), self._proxy.clock())
+        stream.join(_SocketOutlet(self, self._socket, self._proxy), self._proxy.clock())
         self._bound = bound = _Bound(session, StreamReply(stream, session.streams))
         return bound
 
     # To the client
 
-    def _say(self, data: bytes) -> None:
+    @property
+    def keeps_up(self) -> bool:
+        """The client reads what it is sent."""
+        return self._socket.writable
+
+    def say(self, data: bytes) -> None:
         """Something of our own, behind all that waits for the client."""
-        if self._bound is not None:
+        if self._bound is not None and self._goodbye is None:
             self._bound.reply.deliver(data, self._proxy.clock())
         else:
             self._socket.send(data)
@@ -151,9 +201,10 @@ class Conversation:
 class _SocketOutlet:
     """A WebSocket as the outlet of a stream. That it closed is told to the conversation."""
 
-    __slots__ = ("_proxy", "_socket", "on_disconnect")
+    __slots__ = ("_conversation", "_proxy", "_socket", "on_disconnect")
 
-    def __init__(self, socket: WebSocket, proxy: Proxy) -> None:
+    def __init__(self, conversation: Conversation, socket: WebSocket, proxy: Proxy) -> None:
+        self._conversation = conversation
         self.on_disconnect: Callable[[], None] | None = None
         self._proxy = proxy
         self._socket = socket
@@ -179,17 +230,59 @@ class _SocketOutlet:
     def end(self) -> None:
         """The session sends no more: without it the connection is of no use."""
         if self._proxy.refusing is not None:
-            self._socket.close(GOING_AWAY, SHUTTING_DOWN)
+            self._conversation.close(GOING_AWAY, SHUTTING_DOWN)
         else:
-            self._socket.close(INTERNAL_ERROR, "the session has ended; the log says why")
+            self._conversation.close(INTERNAL_ERROR, "the session has ended; the log says why")
 
 
-def _modern_version(message: Envelope, line: bytes) -> str | None:
-    """The revision without handshakes that a message is of; None: it is of one that has them."""
+class _SocketReply:
+    """See `StatelessReply`: the answer to a request of 2026-07-28 is a message among others."""
+
+    __slots__ = ("_conversation", "_gone", "_id", "is_over")
+
+    def __init__(self, conversation: Conversation, id: Id) -> None:
+        self._conversation = conversation
+        self._gone: Callable[[], None] | None = None
+        self._id = id
+        self.is_over = False
+
+    def on_gone(self, gone: Callable[[], None]) -> None:
+        """What to do when the client goes, or cancels."""
+        self._gone = gone
+
+    def begin_stream(self, now: float) -> None:
+        """Everything here is one stream."""
+
+    def note(self, line: bytes, now: float) -> None:
+        """Something that comes before the answer; a client that does not keep up misses it."""
+        if not self.is_over and self._conversation.keeps_up:
+            self._conversation.say(line)
+
+    def answer(self, line: bytes, code: int, now: float) -> None:
+        """The answer."""
+        if not self.is_over:
+            self.is_over = True
+            self._conversation.say(line)
+            self._conversation.finish(self._id)
+
+    def tick(self, now: float) -> None:
+        """The connection has a pulse of its own."""
+
+    def leave(self) -> None:
+        """The client has gone, or wants no answer."""
+        if not self.is_over:
+            self.is_over = True
+            self._conversation.finish(self._id)
+            if self._gone is not None:
+                self._gone()
+
+
+def _is_modern(message: Envelope, line: bytes) -> bool:
+    """Is it of a revision without handshakes?"""
     if message.method == MODERN_METHOD:
-        return stated_version(message.params) or MODERN
+        return True
     version = stated_version(message.params) if STATED in line else None
-    return None if version in HANDSHAKE_REVISIONS else version
+    return version is not None and version not in HANDSHAKE_REVISIONS
 
 
 def _nothing() -> None:

@@ -5,7 +5,7 @@ conversation and keeps what is needed to say it again: the client's own `initial
 `initialized`, the log level, the subscriptions. It also notes which tools may be run twice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from msgspec import Raw
 from mooring.errors import RemoteProtocolError, ServerFailed
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
+from mooring.wire.revisions import LATEST
 from mooring.wire.surrogates import tolerant
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Replay",
     "check_initialize",
     "expect_handshake",
+    "has_room_for",
     "read_handshake",
 ]
 
@@ -43,6 +45,9 @@ MAX_TOOL_NAME = 128
 """Characters: what the protocol advises. A tool of another name counts as one that may not be repeated."""
 MAX_TOOLS_BYTES = 4 * 1024 * 1024
 """Of a list that is looked at: what is read from it may take ten times that for a moment."""
+
+_OWN_ID = "mooring-initialize"
+_OWN_CLIENT = b'{"name":"mooring","title":"Mooring","version":"1"}'
 
 UNKNOWN_HANDSHAKE = frozenset({-32022, -32601})
 """What a server of the era without handshakes says to `initialize`."""
@@ -159,6 +164,14 @@ def expect_handshake(response: Envelope) -> Handshake:
         raise ServerFailed(error.message, code="initialize_failed") from None
 
 
+def has_room_for(subscribed: Collection[str], uri: str) -> bool:
+    """May a client subscribe to one more?"""
+    if uri in subscribed:
+        return True
+    fits = sum(map(len, subscribed)) + len(uri) <= MAX_SUBSCRIPTION_BYTES
+    return fits and len(subscribed) < MAX_SUBSCRIPTIONS
+
+
 class Replay(NamedTuple):
     """One message to say again; it has an id if its answer must be awaited."""
 
@@ -193,13 +206,17 @@ class Memory:
         self.is_ours = False
         """The words for `initialize` are our own."""
         self.initialize_result = b""
-        """As the server said it, if the words are ours (`introduce_as`)."""
+        """As the server said it, if the words are ours."""
 
-    def introduce_as(self, initialize: Replay) -> None:
+    @classmethod
+    def introducing_ourselves(cls, capabilities: bytes = b"{}", client: bytes = b"") -> "Memory":
         """Words of our own for `initialize`: there is no client whose words could be remembered."""
-        self.is_ours = True
-        self._initialize = initialize
-        self._initialized = jsonrpc.notification("notifications/initialized")
+        memory, params = cls(), b'{"protocolVersion":%b,"capabilities":%b,"clientInfo":%b}'
+        said = params % (msgspec.json.encode(LATEST), capabilities, client or _OWN_CLIENT)
+        memory.is_ours = True
+        memory._initialize = Replay(jsonrpc.request(_OWN_ID, "initialize", said), _OWN_ID)
+        memory._initialized = jsonrpc.notification("notifications/initialized")
+        return memory
 
     def introduced(self, handshake: Handshake, result: bytes) -> None:
         """The first instance has answered them."""

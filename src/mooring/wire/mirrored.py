@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from mooring.wire.header_values import encode_value
-from mooring.wire.http import Headers
+from mooring.wire.header_values import decode_value, encode_value
+from mooring.wire.http import Head, Headers
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import MAX_TOOL_NAME, MAX_TOOLS, MAX_TOOLS_BYTES
 from mooring.wire.modern import NAMED_BY
@@ -34,6 +34,7 @@ MARK = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MARKABLE = ("string", "integer", "boolean")
 _SAFE = 2**53 - 1
+_NUMBER = re.compile(r"-?[0-9]{1,17}(\.[0-9]{1,17})?")
 
 Mark = tuple[str, tuple[str, ...]]
 """The name of a header, and the path of its argument."""
@@ -110,6 +111,24 @@ class MarkedTools:
             del self._marks[next(iter(self._marks))]
         return faults
 
+    def mismatch(self, params: bytes | Raw, head: Head) -> str | None:
+        """Where the headers of a call say something else than its arguments; None if nowhere."""
+        if not self._marks:
+            return None
+        try:
+            marks = self._marks.get(_read_named(params).name or "", ())
+            arguments = _read_arguments(params).arguments if marks else None
+        except msgspec.DecodeError:
+            return None  # (which the server will say)
+        repeated = {name for name, _ in head.repeated}
+        for name, path in marks:
+            header = f"mcp-param-{name}".lower().encode()
+            if header in repeated:
+                return f"the header Mcp-Param-{name} comes more than once"
+            if not _agree(head.fields.get(header), _at(arguments, path)):
+                return f"the header Mcp-Param-{name} is not the argument {'.'.join(path)}"
+        return None
+
     def headers(self, tool: str, params: bytes | Raw) -> Headers:
         """`Mcp-Param-…` for a call."""
         marks = self._marks.get(tool)
@@ -174,6 +193,18 @@ def _text(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer() and abs(value) <= _SAFE:
         return str(int(value))  # 42.0 is an integer to JSON Schema, and servers compare numbers
     return value if isinstance(value, str) else None
+
+
+def _agree(told: bytes | None, value: Any) -> bool:
+    """Does the header say what the argument is?"""
+    said = _text(value)
+    if told is None or said is None:
+        return told is None and said is None
+    text = decode_value(told.decode("latin-1"))
+    if text == said:
+        return True
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and text is not None and bool(_NUMBER.fullmatch(text)) and float(text) == value
 
 
 def _name(message: Envelope) -> str | None:

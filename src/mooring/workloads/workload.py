@@ -118,19 +118,20 @@ class Workload:
     def report(self) -> list[InstanceReport]:
         """One line for each instance."""
         now = self._clock()
-        sessions = {s.pid: s.short_id for s in self.proxy.sessions.values() if s.pid is not None}
+        of_trunks = self.proxy.trunk_pids
+        sessions = {s.pid: s.short_id for s in self.proxy.sessions.values() if s.pid not in of_trunks}
         return [
             InstanceReport(
                 instance.pid,
-                self._use(instance, sessions),
+                self._use(instance, of_trunks | sessions.keys()),
                 sessions.get(instance.pid),
                 round(now - instance.started_at, 3),
             )
             for instance in self._runtime.instances
         ]
 
-    def _use(self, instance: ProcessInstance, sessions: Container[int]) -> str:
-        if instance.pid in sessions:
+    def _use(self, instance: ProcessInstance, serving: Container[int | None]) -> str:
+        if instance.pid in serving:
             return "serving"
         if instance in self._spares:
             return "spare"

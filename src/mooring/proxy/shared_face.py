@@ -1,0 +1,220 @@
+"""A shared instance, as a session knows instances.
+
+`initialize` is answered from what the server said once; calls ride under numbers of the trunk; log level
+and subscriptions are this session's own, whatever others want.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from mooring.proxy.call_errors import Failure
+from mooring.proxy.face import Face
+from mooring.proxy.riders import Errand, Ride
+from mooring.proxy.sharing import Sharing
+from mooring.wire import jsonrpc
+from mooring.wire.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Envelope,
+    Id,
+    error_response,
+)
+from mooring.wire.members import read_members
+from mooring.wire.memory import has_room_for
+from mooring.wire.params import cancelled_id
+from mooring.wire.shared import SharedParams, initialize_result, level_of
+
+__all__ = ["SharedFace"]
+
+OF_A_SESSION = frozenset(
+    {"notifications/initialized", "notifications/roots/list_changed", "notifications/progress"}
+)
+"""What a client says that concerns a server of its own only."""
+
+MAX_MISSED_BYTES = 64 * 1024
+"""Of the news that are kept for a client that reads slowly; then the oldest are dropped."""
+
+
+class _Changed(NamedTuple):
+    """Why a face has ended: not by itself, as a process may."""
+
+    why: str
+    code: int | None = None
+    signal: int | None = None
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class SharedFace(Face):
+    """See the module."""
+
+    def __init__(self, sharing: Sharing, clock: Callable[[], float]) -> None:
+        super().__init__(sharing.choose(), clock)
+        self.log_level: str | None = None
+        self._sharing = sharing
+        self._resources: dict[str, None] = {}
+        self._held_back = False
+        self._missed: dict[bytes, None] = {}
+        """News for a client that does not keep up; each kind once."""
+        sharing.board(self)
+
+    # A client that reads slowly holds nobody up: it misses progress, and hears news later.
+
+    def pause_reading(self) -> None:
+        """The client does not keep up."""
+        self._held_back = True
+
+    def resume_reading(self) -> None:
+        """It does again."""
+        self._held_back = False
+        missed, self._missed = self._missed, {}
+        for line in missed:
+            self._say(line)
+
+    # From the client
+
+    def take_request(self, request: Envelope) -> None:
+        """Answered here, or sent on under a number."""
+        method = request.method or ""
+        if method == "initialize":
+            self._initialize(request)
+        elif method == "logging/setLevel":
+            self._set_level(request)
+        elif method == "resources/subscribe":
+            self._subscribe(request)
+        elif method == "resources/unsubscribe":
+            self._unsubscribe(request)
+        elif method.startswith("tasks/"):
+            text = "tasks are not offered by an instance that many clients share (--shared)"
+            self._say(error_response(request.request_id, METHOD_NOT_FOUND, text))
+        else:
+            if self.log_level is not None:
+                self._sharing.open_window(self.trunk, self)
+            self._pass_on(request)
+
+    def _pass_on(self, request: Envelope) -> None:
+        shared = SharedParams.of(request.params)
+        self.ride(request.request_id, request.method or "", shared.params, token=shared.token)
+
+    def _initialize(self, request: Envelope) -> None:
+        requested = msgspec.json.decode(read_members(request.params).get("protocolVersion", b'""'), type=str)
+        if self.trunk.memory.initialize_result:
+            self._introduce(request.request_id, requested, None)
+        else:
+            self.trunk.ride(0, "ping", b"", Errand(partial(self._introduce, request.request_id, requested)))
+
+    def _introduce(self, id: Id, requested: str, failure: Failure | None) -> None:
+        said = self.trunk.memory.initialize_result
+        if said:
+            self._say_result(id, initialize_result(said, requested))
+        elif failure is not None and failure.reason == "handshake_unknown":
+            # As such a server would have said it: then another way to it is looked for.
+            self._say(error_response(id, METHOD_NOT_FOUND, failure.message))
+        elif failure is not None:
+            self._say(failure.response(id))
+
+    def _set_level(self, request: Envelope) -> None:
+        level = level_of(request.params)
+        if level is None:
+            self._say(error_response(request.request_id, INVALID_PARAMS, "params.level is no log level"))
+            return
+        self.log_level = level
+        self._sharing.note_reader(self.trunk, self)
+        self._say_result(request.request_id, b"{}")
+
+    def _subscribe(self, request: Envelope) -> None:
+        uri = _uri(request)
+        if not has_room_for(self._resources, uri):
+            self._say(error_response(request.request_id, INTERNAL_ERROR, "too many subscriptions"))
+            return
+        self._resources[uri] = None
+        self._sharing.subscriptions.add(self.trunk, uri, self)
+        self._pass_on(request)
+
+    def _unsubscribe(self, request: Envelope) -> None:
+        uri = _uri(request)
+        self._resources.pop(uri, None)
+        if self._sharing.subscriptions.remove(self.trunk, uri, self):
+            self._pass_on(request)
+        else:
+            self._say_result(request.request_id, b"{}")
+
+    def take_note(self, note: Envelope) -> None:
+        """A cancellation of its own call; or something that we do not know."""
+        if note.method == "notifications/cancelled":
+            id = cancelled_id(note.params)
+            if id is not None and (ride := self._rides.pop(id, None)) is not None:
+                self.trunk.leave(ride, "the client cancelled it")
+        elif note.method not in OF_A_SESSION:
+            self.trunk.tell(jsonrpc.note_line(note.method, note.params))
+
+    def take_response(self, response: Envelope) -> None:
+        """Nothing was asked."""
+
+    # From the server
+
+    def answered(self, ride: Ride, response: Envelope, now: float) -> None:
+        """The answer, under the client's own id."""
+        self._rides.pop(ride.id, None)
+        if response.error and ride.method == "resources/subscribe":
+            self._give_up_resource(ride)
+        self._say(jsonrpc.with_id(response, ride.id))
+
+    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        """The call will not be answered by the server."""
+        if ride.method == "resources/subscribe":
+            self._give_up_resource(ride)
+        super().failed(ride, failure, now)
+
+    def _give_up_resource(self, ride: Ride) -> None:
+        uri = msgspec.json.decode(read_members(ride.params).get("uri", b'""'), type=str)
+        self._resources.pop(uri, None)
+        self._sharing.subscriptions.remove(self.trunk, uri, self)
+
+    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
+        """Progress, under the client's own token."""
+        if not self._held_back:
+            self._say(jsonrpc.note_line(note.method, note.params))
+
+    def hear_news(self, line: bytes) -> None:
+        """See `Guest`."""
+        if not self._held_back:
+            self._say(line)
+            return
+        missed = self._missed
+        missed[line] = None
+        while sum(map(len, missed)) > MAX_MISSED_BYTES:
+            del missed[next(iter(missed))]
+
+    def hear_log(self, line: bytes) -> None:
+        """See `LogReader`."""
+        if not self._held_back:
+            self._say(line)
+
+    # Endings
+
+    def move_out(self, why: str) -> None:
+        """See `Guest`. The session hears that its instance has ended, and gets another one."""
+        receiver = self._receiver
+        self.release(why)
+        if receiver is not None:
+            receiver.on_gone(_Changed(why))
+
+    def release(self, reason: str) -> None:
+        """The session is over, or sleeps: the instance stays."""
+        self.close(reason)
+        for uri in self._resources:
+            self._sharing.subscriptions.unsubscribe(self.trunk, uri, self)
+        self._sharing.leave(self)
+
+    def forget(self, id: Id) -> None:
+        """Nothing is kept but rides."""
+
+
+def _uri(request: Envelope) -> str:
+    return msgspec.json.decode(read_members(request.params).get("uri", b"null"), type=str)

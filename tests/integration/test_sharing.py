@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mooring.proxy.shared_face import MAX_MISSED_BYTES, SharedFace
+from mooring.proxy.face import MAX_MISSED_BYTES
+from mooring.proxy.shared_face import SharedFace
 from mooring.proxy.sharing import Sharing
 from tests.hosting import SCRIPTED, Host, hosting
 from tests.integration.test_eras import HANDSHAKE, MODERN, ModernClient
@@ -354,10 +355,39 @@ async def test_sessions_and_requests_without_one_share_a_process() -> None:
         ]
 
 
-async def test_a_server_of_the_new_era_serves_sessions_all_the_same() -> None:
-    async with clients_of(MODERN, 2) as (_host, clients):
-        for client in clients:
-            assert json.loads(await client.text("echo", a=1))["arguments"] == {"a": 1}
+async def test_a_server_of_the_new_era_is_shared_by_sessions_too() -> None:
+    async with clients_of(MODERN, 3) as (host, clients), ModernClient(host.port) as modern:
+        pids = {json.loads(await client.text("echo"))["pid"] for client in clients}
+        pids.add((await modern.said("echo"))["pid"])
+        assert len(pids) == 1
+        streams = [await client.stream() for client in clients]
+        await clients[0].result("resources/subscribe", {"uri": "res://a"})
+        await clients[1].text("change")
+        await in_streams(streams, "notifications/tools/list_changed")
+        await in_streams(streams[:1], "notifications/resources/updated")
+        # Each hears its own log, and a call that was given up silences it.
+        say = {"name": "log", "arguments": {"say": "mine"}}
+
+        async def said(client: McpClient) -> list[str]:
+            answer = await client.raw("POST", client.request("tools/call", say))
+            return ["log"] if b"notifications/message" in answer.body else []
+
+        await clients[0].result("logging/setLevel", {"level": "debug"})
+        assert await said(clients[0]) == ["log"] and await said(clients[1]) == []
+        await clients[0].send("POST", clients[0].request("tools/call", {"name": "hold"}, id="h"))
+        async with within():
+            while not any(m.get("params", {}).get("name") == "hold" for m in await modern.said("heard")):
+                pass
+        await clients[1].result("logging/setLevel", {"level": "debug"})
+        assert await said(clients[1]) == [], "another one's call is running that is logged"
+        await clients[0].notify("notifications/cancelled", {"requestId": "h"})
+        assert await said(clients[1]) == [] == await said(clients[0])
+        # A death costs the calls and no session; the next instance is heard again.
+        os.kill(pids.pop(), signal.SIGKILL)
+        await in_streams(streams, "notifications/tools/list_changed")
+        assert await said(clients[1]) == ["log"]
+        await clients[1].text("change")
+        await in_streams(streams, "notifications/tools/list_changed")
 
 
 async def test_a_server_that_cannot_start_is_told_of() -> None:

@@ -10,12 +10,10 @@ from collections.abc import Callable
 
 from mooring.errors import Unavailable
 from mooring.proxy.face import Face
-from mooring.proxy.modern_face import ModernFace
 from mooring.proxy.ports import Backend, Channel
 from mooring.proxy.shared_face import SharedFace
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
-from mooring.proxy.trunks import Trunks
 
 __all__ = ["EraBackend"]
 
@@ -26,14 +24,12 @@ class EraBackend:
     def __init__(
         self,
         backend: Backend,
-        trunks: Trunks,
         stateless: Stateless,
         clock: Callable[[], float],
         sharing: Sharing | None,
     ) -> None:
         self._backend = backend
         self._sharing = sharing
-        self._trunks = trunks
         self._stateless = stateless
         self._clock = clock
         self._refuses_handshakes = False
@@ -50,9 +46,9 @@ class EraBackend:
     async def acquire(self) -> Channel:
         """See `Backend`."""
         if self._refuses_handshakes:
-            discovery = await self._stateless.discover()
-            if discovery.is_modern:
-                return ModernFace(self._trunks, discovery.result, self._clock)
+            face = await self._stateless.modern_face()
+            if face is not None:
+                return face
         if self._sharing is not None:
             return SharedFace(self._sharing, self._clock)
         return await self._backend.acquire()

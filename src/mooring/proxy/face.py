@@ -22,6 +22,9 @@ from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, Id, error_response
 
 __all__ = ["Face"]
 
+MAX_MISSED_BYTES = 64 * 1024
+"""Of the news that are kept for a client that reads slowly; then the oldest are dropped."""
+
 
 class FaceReceiver(Receiver, Protocol):
     """Who hears a face: the link of a session."""
@@ -34,9 +37,14 @@ class FaceReceiver(Receiver, Protocol):
 class Face(ABC):
     """What all of them have in common; those for an era or for sharing say what each message means."""
 
-    def __init__(self, trunk: Trunk, clock: Callable[[], float]) -> None:
+    def __init__(self, trunk: Trunk, clock: Callable[[], float], *, is_alone: bool) -> None:
         self.trunk = trunk
         self._clock = clock
+        self._is_alone = is_alone
+        """Nobody else is on the trunk."""
+        self._held_back = False
+        self._missed: dict[bytes, None] = {}
+        """News for a client that does not keep up; each once."""
         self._receiver: FaceReceiver | None = None
         self._rides: dict[Id, Ride] = {}
         """The client's id → the call on the trunk."""
@@ -71,12 +79,24 @@ class Face(ABC):
         return begins
 
     def pause_reading(self) -> None:
-        """Leave what comes in the pipe: it is this client's own."""
-        self.trunk.hold_back(True)
+        """The client does not keep up: what comes is left in the pipe, if it is this client's own.
+
+        Where others are on the trunk, nobody is held up: it misses progress, and hears news later.
+        """
+        if self._is_alone:
+            self.trunk.hold_back(True)
+        else:
+            self._held_back = True
 
     def resume_reading(self) -> None:
-        """Read on."""
-        self.trunk.hold_back(False)
+        """It does again."""
+        if self._is_alone:
+            self.trunk.hold_back(False)
+            return
+        self._held_back = False
+        missed, self._missed = self._missed, {}
+        for line in missed:
+            self._say(line)
 
     @abstractmethod
     def release(self, reason: str) -> None:
@@ -140,6 +160,21 @@ class Face(ABC):
         else:
             self._receiver.on_related(line, related)
 
+    def hear_news(self, line: bytes) -> None:
+        """A notification that belongs to no call."""
+        if not self._held_back:
+            self._say(line)
+            return
+        missed = self._missed
+        missed[line] = None
+        while sum(map(len, missed)) > MAX_MISSED_BYTES:
+            del missed[next(iter(missed))]
+
+    def hear_log(self, line: bytes) -> None:
+        """A log message."""
+        if not self._held_back:
+            self._say(line)
+
     def _say_result(self, id: Id, result: bytes) -> None:
         self._say(jsonrpc.result_line(id, result))
 
@@ -158,9 +193,10 @@ class Face(ABC):
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
         """See `Rider`."""
 
-    @abstractmethod
     def noted(self, ride: Ride, note: Envelope, now: float) -> None:
-        """See `Rider`."""
+        """Progress, under the client's own token."""
+        if not self._held_back:
+            self._say(jsonrpc.note_line(note.method, note.params))
 
     @property
     def heard(self) -> bool:

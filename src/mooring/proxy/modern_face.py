@@ -9,26 +9,24 @@ state, byte by byte. Lists that change and resources are heard through one `subs
 import asyncio
 from collections.abc import Callable
 from itertools import count
+from typing import Protocol
 
 import msgspec
 
-from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import Face
-from mooring.proxy.ports import ExitLike
 from mooring.proxy.riders import Indifferent, Ride
 from mooring.proxy.trunk import Trunk
-from mooring.proxy.trunks import Trunks
 from mooring.wire import jsonrpc
 from mooring.wire.eras import for_handshake_error, handshake_result, reduced_result, with_envelope
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.memory import has_room_for
-from mooring.wire.modern import ACKNOWLEDGED, ASKS_BY_RESULT, LISTEN, LOG, SUBSCRIPTION_KEY
-from mooring.wire.params import cancelled_id, progress_of_call, subscription_of_note
+from mooring.wire.modern import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_KEY
+from mooring.wire.params import cancelled_id, progress_of_call
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, LATEST
 
-__all__ = ["ModernFace"]
+__all__ = ["ModernFace", "Subscription"]
 
 MOST_ROUNDS = 10
 """Of questions for one call; a server that asks on and on is not served."""
@@ -56,8 +54,8 @@ class _Dialogue:
         """The id under which the client is asked → the server's key, and the method."""
 
 
-class _Subscription(Indifferent):
-    """One listener at the server."""
+class Subscription(Indifferent):
+    """One listener of a session at the server."""
 
     __slots__ = ("_face", "ride")
 
@@ -66,66 +64,75 @@ class _Subscription(Indifferent):
         self.ride: Ride | None = None
 
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
+        """The server has ended it."""
         self._face.listen_again(self)
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        """It could not be had."""
         self._face.listen_again(self)
 
-    def hear_news(self, note: Envelope) -> None:
+    def hear_news(self, ride: Ride, note: Envelope, now: float) -> None:
+        """What it listens for."""
         if note.method != ACKNOWLEDGED:
             self._face.pass_news(note)
         elif self.ride is not None:
             self.ride.acknowledged = True
 
 
+class Host(Protocol):
+    """Who keeps the trunks of such a server."""
+
+    def seat(self) -> tuple[Trunk, bool]:
+        """A trunk for one more session; is it the only one there?"""
+        ...
+
+    def board(self, face: "ModernFace") -> None:
+        """It is there."""
+        ...
+
+    def unboard(self, face: "ModernFace", reason: str) -> None:
+        """It has gone."""
+        ...
+
+    def may_log(self, face: "ModernFace") -> bool:
+        """A log message names no call: could one be only about this session's?"""
+        ...
+
+    def stop_logging(self, trunk: Trunk) -> None:
+        """A call that was given up may log on: nobody else must hear that."""
+        ...
+
+
 class ModernFace(Face):
     """See the module."""
 
-    def __init__(self, trunks: Trunks, discovered: bytes, clock: Callable[[], float]) -> None:
-        # One to itself: a log message names no call, so that only this client's can be meant.
-        super().__init__(trunks.make(self), clock)
-        self._trunks = trunks
+    def __init__(self, host: Host, discovered: bytes, clock: Callable[[], float]) -> None:
+        trunk, is_alone = host.seat()
+        super().__init__(trunk, clock, is_alone=is_alone)
+        self._host = host
         self._discovered = discovered
         self._capabilities = b"{}"
         self._client = b""
         self._level: str | None = None
+        self._logged: set[Id] = set()
+        """Calls that the server was told to log."""
         self._resources: dict[str, None] = {}
         self._dialogues: dict[Id, _Dialogue] = {}
         self._asked: dict[Id, Id] = {}
         """The id under which the client is asked → the id of its call."""
         self._numbers = count(1)
-        self._listener: _Subscription | None = None
+        self._listener: Subscription | None = None
+        host.board(self)
 
-    # What the trunk tells
+    @property
+    def wants_log(self) -> bool:
+        """Does it hear what the server logs, this very moment?"""
+        return bool(self._logged) or (self._is_alone and self._level is not None)
 
-    def on_question(self, trunk: Trunk, request: Envelope, line: bytes) -> None:
-        """This revision has none."""
-        trunk.refuse(request, ASKS_BY_RESULT)
-
-    def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
-        """News of the listener, or a log message."""
-        number = subscription_of_note(note.params)
-        if number is not None:
-            listener = self._listener
-            if listener is not None and listener.ride is not None and listener.ride.number == number:
-                listener.hear_news(note)
-        elif note.method == LOG and self._level is not None:
-            self._say(line)
-
-    def on_up(self, trunk: Trunk, again: bool) -> None:
+    def tell_changed(self) -> None:
         """Another instance may have other lists."""
-        if again:
-            for kind in self._lists_that_change():
-                self._say(jsonrpc.notification(f"notifications/{kind}/list_changed"))
-
-    def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
-        """Calls are told by the trunk; the listener goes on with the next instance."""
-
-    def on_changed(self, trunk: Trunk, error: MooringError) -> None:
-        """It was not introduced."""
-
-    def on_empty(self, trunk: Trunk) -> None:
-        """It is the session's, until that ends or is idle."""
+        for kind in self._lists_that_change():
+            self.hear_news(jsonrpc.notification(f"notifications/{kind}/list_changed"))
 
     # From the client
 
@@ -186,7 +193,10 @@ class ModernFace(Face):
         self._say_result(request.request_id, b"{}")
 
     def _call(self, dialogue: _Dialogue) -> None:
-        params = with_envelope(dialogue.params, self._capabilities, self._client, self._level)
+        level = self._level if self._level is not None and self._host.may_log(self) else None
+        if level is not None:
+            self._logged.add(dialogue.id)
+        params = with_envelope(dialogue.params, self._capabilities, self._client, level)
         if dialogue.answers or dialogue.state is not None:
             members = read_members(params)
             if dialogue.answers:
@@ -203,7 +213,7 @@ class ModernFace(Face):
         elif note.method == "notifications/cancelled" and (id := cancelled_id(note.params)) is not None:
             self.forget(id)
             if (ride := self._rides.pop(id, None)) is not None:
-                self.trunk.leave(ride, "the client cancelled it")
+                self._leave(ride, "the client cancelled it")
 
     def take_response(self, response: Envelope) -> None:
         """An answer to what we asked for the server."""
@@ -226,6 +236,7 @@ class ModernFace(Face):
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
         """A result, an error, or questions."""
         self._rides.pop(ride.id, None)
+        self._logged.discard(ride.id)
         dialogue = self._dialogues.get(ride.id)
         if dialogue is None:
             return
@@ -277,12 +288,9 @@ class ModernFace(Face):
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""
+        self._logged.discard(ride.id)
         self.forget(ride.id)
         super().failed(ride, failure, now)
-
-    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
-        """Progress."""
-        self._say(jsonrpc.note_line(note.method, note.params))
 
     def _fail(self, dialogue: _Dialogue, text: str) -> None:
         self.forget(dialogue.id)
@@ -307,12 +315,12 @@ class ModernFace(Face):
             params = with_envelope(
                 msgspec.json.encode({"notifications": wanted}), self._capabilities, self._client, None
             )
-            self._listener = subscription = _Subscription(self)
+            self._listener = subscription = Subscription(self)
             subscription.ride = self.trunk.ride(0, LISTEN, params, subscription, lasting=True)
         if before is not None and before.ride is not None:
             self.trunk.leave(before.ride, "replaced by another")
 
-    def listen_again(self, ended: _Subscription) -> None:
+    def listen_again(self, ended: Subscription) -> None:
         """The server has ended it, or could not be had: not for ever."""
         if self._listener is ended:
             self._listener = None
@@ -341,16 +349,24 @@ class ModernFace(Face):
         meta.pop(SUBSCRIPTION_KEY, None)
         if meta:
             members["_meta"] = write_members(meta)
-        self._say(jsonrpc.note_line(note.method, write_members(members)))
+        self.hear_news(jsonrpc.note_line(note.method, write_members(members)))
+
+    def _leave(self, ride: Ride, reason: str) -> None:
+        self.trunk.leave(ride, reason)
+        if ride.id in self._logged:
+            self._logged.discard(ride.id)
+            self._host.stop_logging(self.trunk)
 
     def close(self, reason: str) -> None:
         """The session is over."""
+        for ride in list(self._rides.values()):
+            self._leave(ride, reason)
         super().close(reason)
         if self._listener is not None and self._listener.ride is not None:
             self.trunk.leave(self._listener.ride, reason)
             self._listener = None
 
     def release(self, reason: str) -> None:
-        """The instance is this session's alone."""
+        """The session needs it no longer."""
         self.close(reason)
-        self._trunks.end(self.trunk, reason)
+        self._host.unboard(self, reason)

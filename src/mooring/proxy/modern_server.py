@@ -3,6 +3,9 @@
 Such a server keeps nothing between requests, so that one instance may serve everybody. Only what names a
 request (its id, the progress token, the id of a subscription) is mapped. A log message names none:
 a request that wants them rides where no other does that wants them too.
+
+Sessions of handshake clients (`ModernFace`) have an instance each; with `--shared` they ride with the
+rest, and whoever would have to have an instance of its own to hear the log hears none.
 """
 
 from collections.abc import Callable
@@ -13,6 +16,7 @@ from msgspec import Raw
 
 from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
+from mooring.proxy.modern_face import ModernFace, Subscription
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import ExitLike
 from mooring.proxy.riders import Ride
@@ -32,10 +36,11 @@ MOST_LISTENERS = 1024
 class _Passenger:
     """A request on its way."""
 
-    __slots__ = ("acknowledged", "call")
+    __slots__ = ("acknowledged", "call", "clock")
 
-    def __init__(self, call: StatelessCall) -> None:
+    def __init__(self, call: StatelessCall, clock: Callable[[], float]) -> None:
         self.call = call
+        self.clock = clock
         self.acknowledged = False
         """A listener that was told what it will hear."""
 
@@ -61,6 +66,9 @@ class _Passenger:
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         self.call.fail(failure, now)
 
+    def hear_log(self, line: bytes) -> None:
+        self.call.reply.note(line, self.clock())
+
     def noted(self, ride: Ride, note: Envelope, now: float) -> None:
         self.call.reply.note(note_line(note.method, note.params), now)
 
@@ -85,19 +93,57 @@ class ModernServer:
         self._trunks: list[Trunk] = []
         self._retired: list[Trunk] = []
         """Where somebody read the log who has gone: they are used no more."""
+        self._silent: set[Trunk] = set()
+        """The same where instances are shared: what they log is not passed on any more."""
+        self._faces: dict[Trunk, dict[ModernFace, None]] = {}
 
     @property
     def calls_in_flight(self) -> int:
-        """Listeners do not count."""
-        return sum(not ride.lasting for _, ride in self._rides())
+        """Listeners do not count, nor what sessions count themselves."""
+        return sum(not ride.lasting for _, ride, _ in self._passengers())
 
-    def _rides(self) -> list[tuple[Trunk, Ride]]:
-        trunks = [*self._trunks, *self._retired]
-        return [(trunk, ride) for trunk in trunks for ride in list(trunk.rides.values())]
+    def _passengers(self) -> list[tuple[Trunk, Ride, _Passenger]]:
+        return [
+            (trunk, ride, ride.rider)
+            for trunk in (*self._trunks, *self._retired)
+            for ride in list(trunk.rides.values())
+            if isinstance(ride.rider, _Passenger)
+        ]
+
+    # Sessions
+
+    def seat(self) -> tuple[Trunk, bool]:
+        """See `modern_face.Host`."""
+        return (self._any(), False) if self._policy.shared else (self._all.make(self), True)
+
+    def board(self, face: ModernFace) -> None:
+        """See `modern_face.Host`."""
+        self._faces.setdefault(face.trunk, {})[face] = None
+
+    def unboard(self, face: ModernFace, reason: str) -> None:
+        """See `modern_face.Host`."""
+        faces = self._faces.get(face.trunk, {})
+        faces.pop(face, None)
+        if not faces:
+            self._faces.pop(face.trunk, None)
+            if not self._policy.shared:
+                self._all.end(face.trunk, reason)
+
+    def may_log(self, face: ModernFace) -> bool:
+        """See `modern_face.Host`."""
+        reader = _log_reader(face.trunk)
+        return face.trunk not in self._silent and (reader is None or reader is face)
+
+    def stop_logging(self, trunk: Trunk) -> None:
+        """See `modern_face.Host`."""
+        if self._policy.shared:
+            self._silent.add(trunk)
+
+    # Requests
 
     def take(self, call: StatelessCall) -> None:
         """Send it on."""
-        request, passenger = call.request, _Passenger(call)
+        request, passenger = call.request, _Passenger(call, self._clock)
         trunk = self._free_for_log() if passenger.wants_log else self._any()
         listens = request.method == LISTEN
         if trunk is None or (listens and self._count_listeners() >= MOST_LISTENERS):
@@ -119,23 +165,30 @@ class ModernServer:
     def _leave(self, trunk: Trunk, ride: Ride, passenger: _Passenger) -> None:
         """The client disconnected. What is still logged for it must not be read by the next one."""
         trunk.leave(ride, "the client disconnected")
-        if passenger.wants_log and trunk in self._trunks:
+        if not passenger.wants_log:
+            return
+        self.stop_logging(trunk)
+        if not self._policy.shared and trunk in self._trunks:
             self._trunks.remove(trunk)
             self._retired.append(trunk)
             if not trunk.rides:
                 self.on_empty(trunk)
 
     def _any(self) -> Trunk:
-        return self._trunks[0] if self._trunks else self._add()
+        least = self._policy.shared or 1
+        best = min(self._trunks[:least], key=lambda trunk: len(trunk.rides), default=None)
+        if best is None or (best.rides and len(self._trunks) < least):
+            return self._add()
+        return best
 
     def _free_for_log(self) -> Trunk | None:
         for trunk in self._trunks:
-            if _log_reader(trunk) is None:
+            if _log_reader(trunk) is None and trunk not in self._silent:
                 return trunk
         return self._add() if len(self._trunks) + len(self._retired) < self._policy.max_sessions else None
 
     def _count_listeners(self) -> int:
-        return sum(ride.lasting for _, ride in self._rides())
+        return sum(ride.lasting for _, ride, _ in self._passengers())
 
     @property
     def has_listeners(self) -> bool:
@@ -158,16 +211,26 @@ class ModernServer:
         number = subscription_of_note(note.params)
         if number is not None:
             ride = trunk.rides.get(number) if type(number) is int else None
-            if ride is not None and isinstance(ride.rider, _Passenger):
+            if ride is not None and isinstance(ride.rider, _Passenger | Subscription):
                 ride.rider.hear_news(ride, note, self._clock())
-        elif note.method == LOG and (reader := _log_reader(trunk)) is not None:
-            reader.call.reply.note(line, self._clock())
+        elif note.method == LOG and trunk not in self._silent:
+            reader = _log_reader(trunk) or self._only_face(trunk)
+            if reader is not None:
+                reader.hear_log(line)
+
+    def _only_face(self, trunk: Trunk) -> ModernFace | None:
+        """The session that has this trunk to itself, if it wants to hear the log."""
+        faces = [] if self._policy.shared else list(self._faces.get(trunk, {}))
+        return faces[0] if faces and faces[0].wants_log else None
 
     def on_up(self, trunk: Trunk, again: bool) -> None:
-        """Those who ride need not know."""
+        """Requests need not know; sessions are told that every list may differ."""
+        for face in list(self._faces.get(trunk, {})) if again else ():
+            face.tell_changed()
 
     def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
         """Those who ride are told by the trunk."""
+        self._silent.discard(trunk)
 
     def on_changed(self, trunk: Trunk, error: MooringError) -> None:
         """It was not introduced."""
@@ -176,7 +239,7 @@ class ModernServer:
         """One is kept; it goes when it is idle."""
         if trunk in self._retired:
             self._retired.remove(trunk)
-        elif trunk is not self._trunks[0]:
+        elif trunk in self._trunks[max(self._policy.shared, 1) :]:
             self._trunks.remove(trunk)
         else:
             return
@@ -186,27 +249,29 @@ class ModernServer:
 
     def tick(self, now: float) -> None:
         """Those who wait see that somebody is there."""
-        for _, ride in self._rides():
-            if isinstance(ride.rider, _Passenger):
-                ride.rider.call.reply.tick(now)
+        for _, _, passenger in self._passengers():
+            passenger.call.reply.tick(now)
 
     def hang_up(self) -> None:
         """Listeners are told that this was all."""
-        for trunk, ride in self._rides():
-            if ride.lasting and isinstance(ride.rider, _Passenger):
+        for trunk, ride, passenger in self._passengers():
+            if ride.lasting:
                 result = b'{"resultType":"complete"}'
-                ride.rider.call.answer_result(under_subscription(Raw(result), ride.id), self._clock())
+                passenger.call.answer_result(under_subscription(Raw(result), ride.id), self._clock())
                 trunk.leave(ride, "shutting down")
 
     def cut(self, reason: str, message: str) -> int:
         """End them all."""
         self.hang_up()
-        return sum(trunk.cut(reason, message) for trunk in [*self._trunks, *self._retired])
+        number = len(self._passengers())
+        for trunk in (*self._trunks, *self._retired):
+            trunk.cut(reason, message)
+        return number
 
 
-def _log_reader(trunk: Trunk) -> _Passenger | None:
+def _log_reader(trunk: Trunk) -> _Passenger | ModernFace | None:
     """Who rides there and wants to hear the log."""
     for ride in trunk.rides.values():
-        if isinstance(ride.rider, _Passenger) and ride.rider.wants_log:
+        if isinstance(ride.rider, _Passenger | ModernFace) and ride.rider.wants_log:
             return ride.rider
     return None

@@ -61,7 +61,7 @@ class Proxy:
         )
         self._sharing = Sharing(trunks, policy.shared) if policy.shared else None
         self.stateless = Stateless(trunks, policy, clock, self._sharing)
-        self._backend = EraBackend(backend, trunks, self.stateless, clock, self._sharing)
+        self._backend = EraBackend(backend, self.stateless, clock, self._sharing)
         self.marked_tools = trunks.tools
         self._trunks = trunks
         self._timer: asyncio.TimerHandle | None = None

@@ -35,9 +35,6 @@ OF_A_SESSION = frozenset(
 )
 """What a client says that concerns a server of its own only."""
 
-MAX_MISSED_BYTES = 64 * 1024
-"""Of the news that are kept for a client that reads slowly; then the oldest are dropped."""
-
 
 class _Changed(NamedTuple):
     """Why a face has ended: not by itself, as a process may."""
@@ -54,27 +51,11 @@ class SharedFace(Face):
     """See the module."""
 
     def __init__(self, sharing: Sharing, clock: Callable[[], float]) -> None:
-        super().__init__(sharing.choose(), clock)
+        super().__init__(sharing.choose(), clock, is_alone=False)
         self.log_level: str | None = None
         self._sharing = sharing
         self._resources: dict[str, None] = {}
-        self._held_back = False
-        self._missed: dict[bytes, None] = {}
-        """News for a client that does not keep up; each kind once."""
         sharing.board(self)
-
-    # A client that reads slowly holds nobody up: it misses progress, and hears news later.
-
-    def pause_reading(self) -> None:
-        """The client does not keep up."""
-        self._held_back = True
-
-    def resume_reading(self) -> None:
-        """It does again."""
-        self._held_back = False
-        missed, self._missed = self._missed, {}
-        for line in missed:
-            self._say(line)
 
     # From the client
 
@@ -175,26 +156,6 @@ class SharedFace(Face):
         uri = msgspec.json.decode(read_members(ride.params).get("uri", b'""'), type=str)
         self._resources.pop(uri, None)
         self._sharing.subscriptions.remove(self.trunk, uri, self)
-
-    def noted(self, ride: Ride, note: Envelope, now: float) -> None:
-        """Progress, under the client's own token."""
-        if not self._held_back:
-            self._say(jsonrpc.note_line(note.method, note.params))
-
-    def hear_news(self, line: bytes) -> None:
-        """See `Guest`."""
-        if not self._held_back:
-            self._say(line)
-            return
-        missed = self._missed
-        missed[line] = None
-        while sum(map(len, missed)) > MAX_MISSED_BYTES:
-            del missed[next(iter(missed))]
-
-    def hear_log(self, line: bytes) -> None:
-        """See `LogReader`."""
-        if not self._held_back:
-            self._say(line)
 
     # Endings
 

@@ -13,6 +13,7 @@ from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.era import Discovery, find_era
 from mooring.proxy.handshake_server import HandshakeServer
+from mooring.proxy.modern_face import ModernFace
 from mooring.proxy.modern_server import ModernServer
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.sharing import Sharing
@@ -130,6 +131,13 @@ class Stateless:
             discovery = await find_era(self._trunks.backend, self._policy.handshake_timeout_s)
             self.known(discovery)
         return discovery
+
+    async def modern_face(self) -> ModernFace | None:
+        """The server for a session of a handshake client, if it speaks 2026-07-28. Raises MooringError."""
+        discovery = await self.discover()
+        if not isinstance(self._service, ModernServer):
+            return None
+        return ModernFace(self._service, discovery.result, self._clock)
 
     async def _find(self) -> None:
         try:

@@ -21,13 +21,13 @@ class SseClient(McpClient):
 
     events: Stream
 
-    async def connect(self, base: str = "") -> None:
+    async def connect(self, base: str = "", version: str = "2024-11-05") -> None:
         self.path = f"{base}/sse"
         self.events = await self.stream()
         first = await self.events.event()
         assert first is not None and first.event == "endpoint"
         self.path = first.data
-        assert "result" in await self.said("initialize", HELLO)
+        assert "result" in await self.said("initialize", {**HELLO, "protocolVersion": version})
         await self.notify("notifications/initialized")
 
     async def said(self, method: str, params: Json | None = None, *, id: int | str = 1) -> Json:
@@ -116,3 +116,30 @@ async def test_a_client_that_was_refused_may_try_again_on_its_stream() -> None:
         client.path = first.data
         assert "error" in await client.said("initialize", {"protocolVersion": 7})
         assert "result" in await client.said("initialize", HELLO, id=2)
+
+
+async def test_batches_only_where_they_exist() -> None:
+    calls = [
+        {
+            "jsonrpc": "2.0",
+            "id": id,
+            "method": "tools/call",
+            "params": {"name": "echo", "arguments": {"text": id}},
+        }
+        for id in ("a", "b")
+    ]
+    note = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+    for version in ("2024-11-05", "2025-03-26"):
+        async with hosting(DEMO) as host, SseClient(host.port) as client:
+            await client.connect(version=version)
+            answer = await client.raw("POST", json.dumps([*calls, note]).encode())
+            if version == "2024-11-05":
+                assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, -32600)
+                continue
+            assert answer.status == 202
+            messages = [await client.events.message(), await client.events.message()]
+            assert {one["id"]: one["result"]["content"][0]["text"] for one in messages} == {
+                "a": "a",
+                "b": "b",
+            }
+            assert (await client.raw("POST", json.dumps([note]).encode())).status == 202

@@ -3,15 +3,19 @@
 The session lives as long as its stream: a client that disconnects has ended it.
 """
 
+from collections.abc import Callable
+from functools import partial
 from urllib.parse import parse_qs
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
+from mooring.proxy.batches import is_batch, read_batch
 from mooring.proxy.calls import StreamReply
 from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
 from mooring.wire import jsonrpc, sse
 from mooring.wire.http import Exchange, Response
+from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import check_initialize
 from mooring.wire.params import client_name
 
@@ -43,32 +47,35 @@ class SSETransport:
         exchange.write(sse.encode_event(address.encode(), event=b"endpoint"))
 
     def post(self, exchange: Exchange) -> None:
-        """A message of the client; its answer comes on the stream."""
-        request = exchange.request
+        """A message of the client, or (2025-03-26) a batch of them; answers come on the stream."""
+        body = exchange.request.body
         try:
-            message = jsonrpc.parse(request.body)
-            if message.method == "initialize":
-                check_initialize(request.body)
+            message = None if is_batch(body) else jsonrpc.parse(body)
+            if message is not None and message.method == "initialize":
+                check_initialize(body)
+            session = self._session(exchange)
+            if session is None:
+                return
+            stream = session.streams.listening()
+            if stream is None:
+                exchange.respond(refusals.session_unknown(None))
+                return
+            reply = StreamReply(stream, session.streams)
+            if message is None:
+                self._take_batch(exchange, session, reply)
+                return
         except RemoteProtocolError as error:
             exchange.respond(refusals.bad_request(error))
             return
-        session = self._session(exchange)
-        if session is None:
-            return
-        stream = session.streams.listening()
-        if stream is None:
-            exchange.respond(refusals.session_unknown(None))
-            return
-        line = jsonrpc.one_line(request.body)
-        if message.is_request:
-            if message.method == "initialize":
-                session.client = client_name(message.params)
-            exchange.respond(ACCEPTED)
-            session.request(message, line, StreamReply(stream, session.streams))
-        elif message.is_response:
-            session.respond(message, line, lambda: exchange.respond(ACCEPTED))
-        else:
-            session.notify(message, line, lambda: exchange.respond(ACCEPTED))
+        if message.is_request and message.method == "initialize":
+            session.client = client_name(message.params)
+        _take(session, message, jsonrpc.one_line(body), reply, partial(exchange.respond, ACCEPTED))
+
+    def _take_batch(self, exchange: Exchange, session: Session, reply: StreamReply) -> None:
+        messages = read_batch(exchange.request.body, session.revision)
+        exchange.respond(ACCEPTED)
+        for message, line in messages:
+            _take(session, message, line, reply, _nothing)
 
     def _session(self, exchange: Exchange) -> Session | None:
         values = parse_qs(exchange.request.query).get("session_id", [])
@@ -81,3 +88,19 @@ class SSETransport:
             exchange.respond(refusals.session_unknown(None))
             return None
         return session
+
+
+def _take(
+    session: Session, message: Envelope, line: bytes, reply: StreamReply, accepted: Callable[[], None]
+) -> None:
+    if message.is_request:
+        accepted()
+        session.request(message, line, reply)
+    elif message.is_response:
+        session.respond(message, line, accepted)
+    else:
+        session.notify(message, line, accepted)
+
+
+def _nothing() -> None:
+    pass

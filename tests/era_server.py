@@ -1,35 +1,59 @@
 """An MCP server over stdio that speaks the era it is told to, and no other: `handshake` or `modern`.
 
-    python era_server.py handshake|modern [--silent]
+    python era_server.py handshake|modern|REVISION [--silent] [--record FOLDER]
 
-It locks nothing and checks little; tools, by name:
+`handshake` speaks whatever revision it is asked for. Of a REVISION it speaks that and, in its era, those
+before it, as servers do; and it does nothing that the revision it agreed on does not have. It locks nothing
+and checks little; tools, by name:
 
     echo       its arguments, of which `region` is a header too, and its pid
+    structured its arguments as structured content
+    fail       a result that is an error
     ask        asks for one elicitation, and tells what it heard
+    sample     asks for a sample
+    roots      asks for the roots
     ask-two    asks for an elicitation and a sample at once
     forever    (modern) a state and no question, again and again
     rounds     (modern) a state and no question twice, then asks, then answers
-    progress   three notes of progress
-    log        a log message, then answers
-    change     tells that its tools have changed, and that res://a was updated
+    progress   three notes of progress, with words if the revision has them
+    log        a log message of a level, if that is wanted, then answers
+    change     tells that its tools have changed, and that res://a was updated if somebody subscribed to it
     die        exits
     hold       never answers
     heard      every message that reached it
 
 `--silent`: says nothing at all to what it does not know, as some servers do.
+`--record`: every message that reached it goes to FOLDER/PID too, a line each.
 """
 
+import argparse
 import json
 import os
 import sys
-from typing import Any
-
-META = "io.modelcontextprotocol/"
-TOOLS = ("echo", "ask", "ask-two", "rounds", "forever", "progress", "log", "change", "die", "hold", "heard")
-QUESTION = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
-SAMPLE = {"messages": [], "maxTokens": 5}
+from typing import Any, TextIO
 
 Json = dict[str, Any]
+
+META = "io.modelcontextprotocol/"
+MODERN = "2026-07-28"
+SINCE_2025_06_18 = ("ask", "ask-two", "rounds")
+"""Elicitation is not older."""
+TOOLS = (
+    *("echo", "structured", "fail", *SINCE_2025_06_18, "sample", "roots", "forever"),
+    *("progress", "log", "change", "die", "hold", "heard"),
+)
+QUESTION = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+SAMPLE = {"messages": [], "maxTokens": 5}
+WHO: Json = {"who": {"method": "elicitation/create", "params": QUESTION}}
+WHAT: Json = {"what": {"method": "sampling/createMessage", "params": SAMPLE}}
+QUESTIONS: dict[str, Json] = {
+    "ask": WHO,
+    "ask-two": WHO | WHAT,
+    "rounds": WHO,
+    "sample": WHAT,
+    "roots": {"where": {"method": "roots/list", "params": {}}},
+}
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 def say(**message: Any) -> None:
@@ -37,18 +61,25 @@ def say(**message: Any) -> None:
 
 
 class Server:
-    def __init__(self, modern: bool, silent: bool) -> None:
-        self.modern = modern
+    def __init__(self, era: str, silent: bool, record: TextIO | None) -> None:
+        self.modern = era in ("modern", MODERN)
+        self.newest = "9999" if era == "handshake" else era
+        self.revision = MODERN if self.modern else ""
+        """Agreed on."""
         self.silent = silent
+        self.record = record
         self.heard: list[Json] = []
         self.waiting: dict[Any, tuple[Any, str]] = {}
         self.answers: dict[Any, dict[str, Any]] = {}
         self.listeners: dict[Any, Json] = {}
+        self.subscribed: set[str] = set()
         self.level: str | None = None
         self.asked = 0
 
     def take(self, message: Json) -> None:
         self.heard.append(message)
+        if self.record is not None:
+            print(json.dumps(message), file=self.record, flush=True)
         if "method" not in message:
             self.hear_answer(message)
         elif "id" in message:
@@ -64,9 +95,10 @@ class Server:
             if not self.silent:
                 self.fail(id, -32601, "what?")
         elif method == "initialize":
+            self.revision = min(params["protocolVersion"], self.newest)
             self.result(
                 id,
-                protocolVersion=params["protocolVersion"],
+                protocolVersion=self.revision,
                 capabilities=self.capabilities(),
                 serverInfo={"name": "era", "version": "1"},
                 instructions="be kind",
@@ -74,7 +106,7 @@ class Server:
         elif method == "server/discover":
             self.result(
                 id,
-                supportedVersions=["2026-07-28"],
+                supportedVersions=[MODERN],
                 capabilities=self.capabilities(),
                 instructions="be kind",
                 ttlMs=0,
@@ -85,12 +117,18 @@ class Server:
         elif method == "tools/list":
             region = {"type": "string", "x-mcp-header": "Region"}
             schemas = {"echo": {"type": "object", "properties": {"region": region}}}
-            listed = [{"name": name, "inputSchema": schemas.get(name, {"type": "object"})} for name in TOOLS]
+            listed = [
+                {"name": name, "inputSchema": schemas.get(name, {"type": "object"})} for name in self.tools()
+            ]
             self.result(id, tools=listed)
         elif method == "logging/setLevel" and not self.modern:
             self.level = params["level"]
             self.result(id)
-        elif method in ("resources/subscribe", "resources/unsubscribe") and not self.modern:
+        elif method == "resources/subscribe" and not self.modern:
+            self.subscribed.add(params["uri"])
+            self.result(id)
+        elif method == "resources/unsubscribe" and not self.modern:
+            self.subscribed.discard(params["uri"])
             self.result(id)
         elif method == "resources/read":
             self.fail(id, -32602 if self.modern else -32002, "no such resource")
@@ -101,6 +139,13 @@ class Server:
             self.call(id, params, meta)
         elif not self.silent:
             self.fail(id, -32601, f"no {method} here")
+
+    def has(self, since: str) -> bool:
+        """Is the revision agreed on that one, or a newer?"""
+        return self.revision >= since
+
+    def tools(self) -> list[str]:
+        return [name for name in TOOLS if name not in SINCE_2025_06_18 or self.has("2025-06-18")]
 
     def capabilities(self) -> Json:
         return {
@@ -128,23 +173,28 @@ class Server:
 
     def call(self, id: Any, params: Json, meta: Json) -> None:
         name, arguments = params["name"], params.get("arguments") or {}
-        if name == "echo":
+        if name not in self.tools():
+            self.fail(id, -32602, f"no tool {name} here")
+        elif name == "echo":
             self.text(id, {"arguments": arguments, "pid": os.getpid()})
-        elif name in ("ask", "ask-two", "rounds", "forever"):
+        elif name == "structured":
+            content = [{"type": "text", "text": json.dumps(arguments)}]
+            structured = {"structuredContent": arguments} if self.has("2025-06-18") else {}
+            self.result(id, content=content, **structured)
+        elif name == "fail":
+            self.result(id, content=[{"type": "text", "text": "it failed"}], isError=True)
+        elif name in QUESTIONS or name == "forever":
             (self.ask_modern if self.modern else self.ask)(id, name, params)
         elif name == "progress":
+            words = {"message": arguments["say"]} if "say" in arguments and self.has("2025-03-26") else {}
             for n in range(3):
                 say(
                     method="notifications/progress",
-                    params={"progressToken": meta["progressToken"], "progress": n},
+                    params={"progressToken": meta["progressToken"], "progress": n, **words},
                 )
             self.text(id, "done")
         elif name == "log":
-            if self.level is not None or META + "logLevel" in meta:
-                say(
-                    method="notifications/message",
-                    params={"level": "info", "data": arguments.get("say", "hm")},
-                )
+            self.log(arguments, meta.get(META + "logLevel", self.level))
             self.text(id, "logged")
         elif name == "change":
             self.change()
@@ -154,9 +204,15 @@ class Server:
         elif name == "heard":
             self.text(id, self.heard)
 
+    def log(self, arguments: Json, wanted: str | None) -> None:
+        level = arguments.get("level", "info")
+        if wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted):
+            say(method="notifications/message", params={"level": level, "data": arguments.get("say", "hm")})
+
     def change(self) -> None:
         if not self.modern:
             say(method="notifications/tools/list_changed")
+        if "res://a" in self.subscribed:
             say(method="notifications/resources/updated", params={"uri": "res://a"})
         for id, wanted in self.listeners.items():
             if wanted.get("toolsListChanged"):
@@ -165,14 +221,11 @@ class Server:
                 self.news(id, "notifications/resources/updated", uri="res://a")
 
     def ask(self, id: Any, name: str, params: Json) -> None:
-        kinds = [("elicitation/create", QUESTION)] + [("sampling/createMessage", SAMPLE)] * (
-            name == "ask-two"
-        )
         self.answers[id] = {}
-        for method, question in kinds:
+        for question in QUESTIONS[name].values():
             self.asked += 1
-            self.waiting[self.asked] = (id, method)
-            say(id=self.asked, method=method, params=question)
+            self.waiting[self.asked] = (id, question["method"])
+            say(id=self.asked, **question)
 
     def hear_answer(self, message: Json) -> None:
         id, method = self.waiting.pop(message["id"])
@@ -189,16 +242,20 @@ class Server:
             self.result(id, resultType="input_required", requestState={None: "one", "one": "two"}[state])
             return
         if answers is None:
-            questions = {"who": {"method": "elicitation/create", "params": QUESTION}}
-            if name == "ask-two":
-                questions["what"] = {"method": "sampling/createMessage", "params": SAMPLE}
-            self.result(id, resultType="input_required", inputRequests=questions, requestState=state or 'é"1')
+            state = state or 'é"1'
+            self.result(id, resultType="input_required", inputRequests=QUESTIONS[name], requestState=state)
         else:
             self.text(id, {"answers": answers, "state": state})
 
 
 def main() -> None:
-    server = Server(sys.argv[1] == "modern", "--silent" in sys.argv)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("era")
+    parser.add_argument("--silent", action="store_true")
+    parser.add_argument("--record", metavar="FOLDER")
+    options = parser.parse_args()
+    record = open(f"{options.record}/{os.getpid()}", "w") if options.record else None  # noqa: PTH123, SIM115
+    server = Server(options.era, options.silent, record)
     for line in sys.stdin:
         server.take(json.loads(line))
 

@@ -20,7 +20,8 @@ from mooring.wire.modern import (
     VERSION_KEY,
 )
 from mooring.wire.revisions import HANDSHAKE_REVISIONS
-from tests.hosting import Host, hosting
+from tests.era_server import TOOLS
+from tests.hosting import SCRIPTED, Host, hosting
 from tests.http_client import Answer
 from tests.mcp_client import Json, McpClient, Stream, client_of
 from tests.support import until, within
@@ -115,7 +116,7 @@ async def test_discovery(server: tuple[str, ...]) -> None:
 async def test_lists_say_how_long_they_may_be_kept(server: tuple[str, ...]) -> None:
     async with modern_client_of(server) as (client, _):
         result = (await client.ask("tools/list"))["result"]
-        assert len(result["tools"]) == 11 and result["resultType"] == "complete"
+        assert len(result["tools"]) == len(TOOLS) and result["resultType"] == "complete"
         if server is HANDSHAKE:
             assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
 
@@ -372,6 +373,11 @@ async def test_params_that_are_no_object_for_a_modern_server(params: Any) -> Non
         assert await client.result("ping") == {}
 
 
+async def test_a_server_that_does_not_speak_the_clients_revision_says_which_it_does() -> None:
+    async with hosting((*SCRIPTED, "--version", "2025-11-25")) as host, McpClient(host.port) as client:
+        assert (await client.initialize("2024-11-05"))["protocolVersion"] == "2025-11-25"
+
+
 # Clients of the handshake era at servers of 2026-07-28
 
 
@@ -382,7 +388,7 @@ async def test_a_handshake_client_is_introduced(version: str) -> None:
         assert result["protocolVersion"] == version and result["serverInfo"]["name"] == "era"
         assert result["instructions"] == "be kind"
         assert await client.result("ping") == {}
-        assert len((await client.result("tools/list"))["tools"]) == 11
+        assert len((await client.result("tools/list"))["tools"]) == len(TOOLS)
         assert (await client.call("echo", a=1)).keys() == {"content"}, "nothing of the other era"
         heard = json.loads(await client.text("heard"))
         assert all(

@@ -302,6 +302,19 @@ async def test_whoever_listens_hears_what_it_asked_for_also_after_a_restart(serv
                 seen.add((await stream.message())["method"])
 
 
+async def test_whoever_listens_does_not_keep_those_away_who_read_the_log() -> None:
+    async with modern_client_of(MODERN) as (client, _):
+        before = (await client.said("echo"))["pid"]
+        wanted = {"notifications": {"toolsListChanged": True}}
+        stream = await client.watch("subscriptions/listen", wanted, **{LEVEL_KEY: "debug"})
+        await stream.message()
+        answer = await client.ask("tools/call", {"name": "echo"}, **{LEVEL_KEY: "debug"})
+        assert json.loads(answer["result"]["content"][0]["text"])["pid"] == before
+        call = await client.watch("tools/call", {"name": "log"}, **{LEVEL_KEY: "debug"})
+        note, _ = await call.rest()
+        assert note["method"] == "notifications/message"
+
+
 @BOTH
 async def test_a_shutdown_ends_listeners_properly_and_lets_calls_finish(server: tuple[str, ...]) -> None:
     async with modern_client_of(server) as (client, host):

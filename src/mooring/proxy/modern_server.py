@@ -46,7 +46,8 @@ class _Passenger:
 
     @property
     def wants_log(self) -> bool:
-        return self.call.request.log_level is not None
+        request = self.call.request
+        return request.log_level is not None and request.method != LISTEN  # which has no log
 
     @property
     def heard(self) -> bool:

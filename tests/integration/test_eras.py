@@ -302,6 +302,23 @@ async def test_whoever_listens_hears_what_it_asked_for_also_after_a_restart(serv
                 seen.add((await stream.message())["method"])
 
 
+@pytest.mark.parametrize("called_before", [False, True])
+async def test_whoever_listens_hears_of_a_resource_from_whichever_instance_serves_it(
+    called_before: bool,
+) -> None:
+    """A client that can be asked something has another instance for its calls."""
+    async with modern_client_of(HANDSHAKE) as (client, _):
+        client.capabilities = ASKABLE
+        if called_before:
+            await client.said("echo")
+        stream = await client.watch(
+            "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["res://a"]}}
+        )
+        await stream.message()
+        await client.said("change")
+        assert (await stream.message())["method"] == "notifications/resources/updated"
+
+
 async def test_whoever_listens_does_not_keep_those_away_who_read_the_log() -> None:
     async with modern_client_of(MODERN) as (client, _):
         before = (await client.said("echo"))["pid"]

@@ -38,6 +38,8 @@ class HandshakePool:
         self._keys: dict[Trunk, PoolKey] = {}
         self.is_needed: Callable[[Trunk], bool] = lambda trunk: False
         """Does somebody listen to it?"""
+        self.on_made: Callable[[Trunk], None] = _nothing
+        self.on_ended: Callable[[Trunk], None] = _nothing
 
     def __len__(self) -> int:
         return len(self._shared) + len(self._leased) + sum(map(len, self._free.values()))
@@ -78,6 +80,13 @@ class HandshakePool:
         """To whom it was introduced."""
         return self._keys.get(trunk) if self._sharing is None else EVERYBODY
 
+    def beside(self, trunk: Trunk) -> list[Trunk]:
+        """All that a client may have its calls on whose news come from this one."""
+        if self._sharing is not None:
+            return [trunk]
+        key = self._keys.get(trunk)
+        return [other for other, introduced_to in self._keys.items() if introduced_to == key]
+
     def tidy(self) -> None:
         """Forget those whose instance was let go."""
         for key, trunks in list(self._free.items()):
@@ -98,10 +107,12 @@ class HandshakePool:
             return None
         trunk = self._all.make(self._keeper, Memory.introducing_ourselves(key[1], client))
         self._keys[trunk] = key
+        self.on_made(trunk)
         return trunk
 
     def _end(self, trunk: Trunk, reason: str) -> None:
         del self._keys[trunk]
+        self.on_ended(trunk)
         self._all.end(trunk, reason)
 
     def _drop_free(self) -> bool:
@@ -118,3 +129,7 @@ class HandshakePool:
                     del self._free[key]
                 return True
         return False
+
+
+def _nothing(trunk: Trunk) -> None:
+    pass

@@ -54,6 +54,8 @@ class HandshakeServer:
         subscriptions = Subscriptions() if sharing is None else sharing.subscriptions
         self._listeners = Listeners(self._pool, subscriptions, clock)
         self._pool.is_needed = self._listeners.needs
+        self._pool.on_made = self._listeners.follow
+        self._pool.on_ended = subscriptions.forget
         self._about: tuple[bytes, bytes, bytes] = (b"", b"", b"")
         """What an instance said to `initialize`, and what was made of it: nearly always the same."""
         if sharing is not None:

@@ -3,7 +3,8 @@
 Invariants:
 - The acknowledgement is the first message of a listener, and names what it will hear.
 - A listener hears nothing that it did not ask for, and the news of its own principal's instances only.
-- A resource is subscribed to once, for all who listen for it; the last one to go unsubscribes.
+- A resource is subscribed to once, for all who listen for it, on each of their instances: it may change by
+  a call on any of them. The last one to go unsubscribes.
 """
 
 from collections.abc import Callable
@@ -95,6 +96,17 @@ class Listeners:
         call.reply.on_gone(lambda: self._remove(listener))
         told = b'{"notifications":%b}' % msgspec.json.encode(listener.filter)
         listener.tell(ACKNOWLEDGED, told, now)
+        for instance in self._pool.beside(trunk):
+            self._subscribe(instance, listener)
+
+    def follow(self, trunk: Trunk) -> None:
+        """Another instance is there."""
+        key = self._pool.key_of(trunk)
+        for listener in self._listeners:
+            if listener.key == key:
+                self._subscribe(trunk, listener)
+
+    def _subscribe(self, trunk: Trunk, listener: _Listener) -> None:
         for uri in listener.filter.resource_subscriptions or ():
             self._subscriptions.subscribe(trunk, uri, listener)
 
@@ -102,8 +114,9 @@ class Listeners:
         if listener not in self._listeners:
             return
         self._listeners.remove(listener)
-        for uri in listener.filter.resource_subscriptions or ():
-            self._subscriptions.unsubscribe(listener.trunk, uri, listener)
+        for trunk in self._pool.beside(listener.trunk):
+            for uri in listener.filter.resource_subscriptions or ():
+                self._subscriptions.unsubscribe(trunk, uri, listener)
 
     def needs(self, trunk: Trunk) -> bool:
         """Does somebody hear this one?"""

@@ -70,6 +70,12 @@ class Subscriptions:
         if (trunk, uri) in self._subscribers and self.remove(trunk, uri, who):
             trunk.ride(0, "resources/unsubscribe", msgspec.json.encode({"uri": uri}), Indifferent())
 
+    def forget(self, trunk: Trunk) -> None:
+        """It has ended."""
+        for where, uri in list(self._subscribers):
+            if where is trunk:
+                del self._subscribers[where, uri]
+
 
 def updated_uri(params: bytes | Raw) -> str:
     """The resource that a notification is about."""

@@ -42,6 +42,7 @@ TOOLS = (
     *("echo", "structured", "fail", *SINCE_2025_06_18, "sample", "roots", "forever"),
     *("progress", "log", "change", "die", "hold", "heard"),
 )
+FRESH: Json = {"ttlMs": 0, "cacheScope": "private"}
 QUESTION = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
 SAMPLE = {"messages": [], "maxTokens": 5}
 WHO: Json = {"who": {"method": "elicitation/create", "params": QUESTION}}
@@ -109,8 +110,7 @@ class Server:
                 supportedVersions=[MODERN],
                 capabilities=self.capabilities(),
                 instructions="be kind",
-                ttlMs=0,
-                cacheScope="private",
+                **FRESH,
             )
         elif method == "ping" and not self.modern:
             self.result(id)
@@ -120,7 +120,7 @@ class Server:
             listed = [
                 {"name": name, "inputSchema": schemas.get(name, {"type": "object"})} for name in self.tools()
             ]
-            self.result(id, tools=listed)
+            self.result(id, tools=listed, **(FRESH if self.modern else {}))
         elif method == "logging/setLevel" and not self.modern:
             self.level = params["level"]
             self.result(id)

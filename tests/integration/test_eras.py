@@ -117,8 +117,7 @@ async def test_lists_say_how_long_they_may_be_kept(server: tuple[str, ...]) -> N
     async with modern_client_of(server) as (client, _):
         result = (await client.ask("tools/list"))["result"]
         assert len(result["tools"]) == len(TOOLS) and result["resultType"] == "complete"
-        if server is HANDSHAKE:
-            assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+        assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
 
 
 @BOTH

@@ -187,7 +187,7 @@ async def test_other_capabilities_after_a_restart_are_kept_with_a_warning(tmp_pa
     quoted = " ".join(SCRIPTED)
     server.write_text(
         "#!/bin/sh\n"
-        f'[ "$(cat {state} 2>/dev/null)" = 2 ] && kind=prompts || kind=tools\n'
+        f'[ "$(cat {state} 2>/dev/null)" = .. ] && kind=prompts || kind=tools\n'
         f'exec {quoted} --state {state} --capabilities "{{\\"$kind\\":{{}}}}"\n'
     )
     server.chmod(0o755)

@@ -13,16 +13,22 @@ from tests.support import within
 
 __all__ = ["CLIENTS", "Client", "RemoteError", "connected"]
 
-CLIENTS = ("python-1", "python-2", "typescript-1")
-NEEDS = {"python-1": ("sdk-1",), "python-2": ("sdk-2",), "typescript-1": ("npm", "node")}
+NEEDS = {
+    "python-1": ("sdk-1",),
+    "python-2": ("sdk-2",),
+    "typescript-1": ("npm", "node"),
+    "typescript-2": ("typescript-2", "node"),
+}
+CLIENTS = tuple(NEEDS)
 
 
 def _argv(kind: str) -> list[str | Path]:
-    if kind == "typescript-1":
-        node = parts.npm_command("conformance")[0]
-        return [node, ROOT / "tests/e2e/clients/typescript_sdk_1.mjs", parts.node_modules().parent]
-    version = kind.removeprefix("python-")
-    return [parts.python_of(f"sdk-{version}"), "-m", f"tests.e2e.clients.python_sdk_{version}"]
+    language, _, version = kind.partition("-")
+    part = NEEDS[kind][0]
+    if language == "python":
+        return [parts.python_of(part), "-m", f"tests.e2e.clients.python_sdk_{version}"]
+    program = ROOT / f"tests/e2e/clients/typescript_sdk_{version}.mjs"
+    return [parts.node(), program, parts.node_modules(part).parent]
 
 
 class RemoteError(Exception):

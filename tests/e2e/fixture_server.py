@@ -5,8 +5,8 @@ print), which is the control: what the suite says of this server without Mooring
 
 Names, arguments and texts are what the suite's server scenarios ask for (`conformance list`, and the
 description of each scenario). Everything is written as wire values and handed to the SDK's models, so that
-what is sent can be read here. Four tables: TOOLS, DIALOGUES (tools that ask back in the modern era),
-RESOURCES, PROMPTS.
+what is sent can be read here. Five tables: TOOLS, DIALOGUES (tools that ask back in the modern era),
+QUESTIONS (tools that ask back in either, and `wait`: for our own tests), RESOURCES, PROMPTS.
 """
 
 import argparse
@@ -32,6 +32,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 # Sampling, roots and logging are deprecated in the newest revision and required in the older ones.
 warnings.simplefilter("ignore", MCPDeprecationWarning)
@@ -371,7 +372,7 @@ class Dialogue:
         """The next questions, or the last word."""
         answers: Answers = json.loads(call.params.request_state or "{}")
         for key, answer in (call.params.input_responses or {}).items():
-            answers[key] = answer.model_dump(by_alias=True, exclude_none=True)
+            answers[key] = answer.model_dump(by_alias=True, exclude_none=True, mode="json")
         for questions in self.rounds:
             if questions.keys() - answers.keys():
                 state = json.dumps(answers) if self.remembers else None
@@ -430,6 +431,48 @@ def within_capabilities(call: Call) -> Dialogue:
     possible = {"elicitation": WHO, "sampling": sampling("Say hello", 50), "roots": ROOTS}
     asked = {name: question for name, question in possible.items() if getattr(call.capabilities, name, None)}
     return Dialogue((asked,), lambda answers: f"{len(answers)} answers", remembers=True)
+
+
+# --- QUESTIONS: the same in either era, for our own tests -------------------------------------------------
+
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "ask_user": {"user": elicitation("How many?", answer=STRING)},
+    "ask_model": {"model": sampling("Say something", 100)},
+    "ask_roots": {"roots": ROOTS},
+}
+QUESTIONS["ask_all"] = {key: question for asked in QUESTIONS.values() for key, question in asked.items()}
+for question_name in QUESTIONS:
+    fixed(question_name, "Asks, by requests or in its result, and tells what it heard", text("unreachable"))
+
+KINDS: dict[str, tuple[Any, Any]] = {
+    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
+    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResult),
+    "roots/list": (types.ListRootsRequest, types.ListRootsResult),
+}
+
+
+async def ask_by_requests(call: Call, questions: dict[str, Any]) -> str:
+    """All of them at once."""
+
+    async def ask(question: Schema) -> Any:
+        request, result = KINDS[question["method"]]
+        answer = await call.ctx.session.send_request(request.model_validate(question), result)
+        return answer.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+    answers = await asyncio.gather(*map(ask, questions.values()))
+    return json.dumps(dict(zip(questions, answers, strict=True)))
+
+
+async def ask(call: Call, questions: dict[str, Any]) -> Any:
+    if call.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return Dialogue((questions,), json.dumps, remembers=True).next(call)
+    return await ask_by_requests(call, questions)
+
+
+@tool("Reports progress once and never answers", form(who=STRING))
+async def wait(call: Call) -> Answer:
+    await call.progress(1, 2)
+    return await asyncio.Future()
 
 
 # --- RESOURCES --------------------------------------------------------------------------------------------
@@ -563,7 +606,12 @@ async def call_tool(ctx: Any, params: Any) -> Any:
         dialogue = within_capabilities(call)
     failed = False
     try:
-        answer = dialogue.next(call) if dialogue is not None else await TOOLS[params.name].run(call)
+        if dialogue is not None:
+            answer = dialogue.next(call)
+        elif params.name in QUESTIONS:
+            answer = await ask(call, QUESTIONS[params.name])
+        else:
+            answer = await TOOLS[params.name].run(call)
     except MCPError as error:
         if error.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY:
             raise

@@ -8,8 +8,8 @@ Does not know the tests: a test says `require("sdk-2", "npm")` and then uses the
 Pins, one readable place each:
 
 - `node-version`: Node for the conformance suite and the Inspector, unless the machine's own is new enough
-- `npm/package.json`, with the whole tree in `package-lock.json`, renewed there with
-  `npm install --package-lock-only --ignore-scripts`
+- `npm/package.json` and `typescript-2/package.json`, with the whole tree in `package-lock.json`, renewed
+  there with `npm install --package-lock-only --ignore-scripts`
 - `python/NAME.in`, with the whole tree in `NAME.lock`, renewed with `uv pip compile --universal
   --python-version 3.11 --no-header --no-annotate --no-emit-index-url NAME.in -o NAME.lock`
 """
@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 PINS = Path(__file__).parent
-PARTS = PINS.parents[1] / ".parts"
+PARTS = (PINS.parents[1] / ".parts").resolve()
+"""Resolved, since work trees may share one by a link, and what is installed depends on where it lies."""
 NODE_NEEDED = (22, 19)
 """The Inspector's floor; the conformance suite needs 22."""
 
@@ -116,9 +117,9 @@ def _install_node(place: Path) -> None:
 _NPM_HINT = "needs the npm registry and npm (Debian: apt-get install npm)"
 
 
-def npm_part(pins: Path = PINS, folder: Path = PARTS) -> Part:
-    """The packages of `npm/package.json`, in `npm`."""
-    files = (pins / "npm/package.json", pins / "npm/package-lock.json")
+def npm_part(pins: Path = PINS, folder: Path = PARTS, name: str = "npm") -> Part:
+    """The packages of `NAME/package.json`."""
+    files = (pins / name / "package.json", pins / name / "package-lock.json")
 
     def install(place: Path) -> None:
         for path in files:
@@ -126,7 +127,7 @@ def npm_part(pins: Path = PINS, folder: Path = PARTS) -> Part:
         # Not `npm ci`: it refuses a lock without the optional packages of other platforms.
         _run(_npm("install", "--no-save"), cwd=place)
 
-    return Part("npm", files, install, _NPM_HINT, folder)
+    return Part(name, files, install, _NPM_HINT, folder)
 
 
 def python_part(name: str, pins: Path = PINS, folder: Path = PARTS) -> Part:
@@ -147,6 +148,7 @@ ALL = {
     part.name: part
     for part in (
         npm_part(),
+        npm_part(name="typescript-2"),
         Part("node", (PINS / "node-version",), _install_node, _NPM_HINT),
         python_part("sdk-2"),
         python_part("sdk-1"),
@@ -192,8 +194,9 @@ def script_of(name: str, script: str) -> Path:
     return ALL[name].place / "bin" / script
 
 
-def node_modules() -> Path:
-    return ALL["npm"].place / "node_modules"
+def node_modules(name: str = "npm") -> Path:
+    """The packages of an npm part."""
+    return ALL[name].place / "node_modules"
 
 
 def node() -> Path:

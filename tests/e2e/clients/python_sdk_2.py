@@ -3,12 +3,13 @@
 import asyncio
 import warnings
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from mcp import Client, types
 from mcp.client.sse import sse_client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from tests.e2e.clients.lines import ANSWER, ROOT, SAMPLE, Connection, run, say, wire
 
@@ -37,23 +38,33 @@ async def message(received: Any) -> None:
 
 
 class Client2(Connection):
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, streams: AsyncExitStack) -> None:
         self._client = client
+        self._streams = streams
+        self._is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self._meta: dict[str, Any] = {}
 
     async def list_tools(self) -> list[str]:
         return [tool.name for tool in (await self._client.list_tools(cache_mode="bypass")).tools]
 
     async def call(self, tool: str, arguments: dict[str, Any], progress: Any) -> Any:
-        return await self._client.call_tool(tool, arguments, progress_callback=progress)
+        return await self._client.call_tool(tool, arguments, progress_callback=progress, meta=self._meta)
 
     async def give_up(self, call: asyncio.Task[None]) -> None:
         call.cancel()
 
     async def set_level(self, level: str) -> None:
-        await self._client.set_logging_level(level)
+        if self._is_modern:
+            self._meta = {types.LOG_LEVEL_META_KEY: level}
+        else:
+            await self._client.set_logging_level(level)
 
     async def subscribe(self, uri: str) -> None:
-        await self._client.subscribe_resource(uri)
+        if self._is_modern:
+            stream = self._client.listen(tools_list_changed=True, resource_subscriptions=[uri])
+            await self._streams.enter_async_context(stream)
+        else:
+            await self._client.subscribe_resource(uri)
 
     def described(self) -> dict[str, Any]:
         return {"version": self._client.protocol_version, "session": None}
@@ -62,15 +73,18 @@ class Client2(Connection):
 @asynccontextmanager
 async def connect(command: dict[str, Any]) -> AsyncIterator[Connection]:
     url = command["url"]
-    async with Client(
-        sse_client(url) if command["transport"] == "sse" else url,
-        mode=command.get("mode", "legacy"),
-        sampling_callback=sample,
-        elicitation_callback=elicit,
-        list_roots_callback=list_roots,
-        message_handler=message,
-    ) as client:
-        yield Client2(client)
+    async with (
+        Client(
+            sse_client(url) if command["transport"] == "sse" else url,
+            mode=command.get("mode", "legacy"),
+            sampling_callback=sample,
+            elicitation_callback=elicit,
+            list_roots_callback=list_roots,
+            message_handler=message,
+        ) as client,
+        AsyncExitStack() as streams,
+    ):
+        yield Client2(client, streams)
 
 
 def error_of(error: Exception) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests import parts
 from tests.e2e.program import Program
 
-__all__ = ["Report", "Scenario", "examine"]
+__all__ = ["Report", "Scenario", "examine", "examine_suite"]
 
 SCENARIO_TIMEOUT_MS = 120_000
 """Four times the suite's own: a Python server takes seconds to start on a busy machine."""
@@ -28,6 +28,14 @@ class Scenario:
         """As the suite counts, no failure; and at least one success, so that silence is none."""
         statuses = {status for _, status, _ in self.checks}
         return "SUCCESS" in statuses and "FAILURE" not in statuses
+
+    @property
+    def passing(self) -> set[tuple[str, str]]:
+        """The checks that succeeded whenever they were made, with the name of the scenario."""
+        succeeded = {id for id, status, _ in self.checks if status == "SUCCESS"}
+        return {
+            (self.name, id) for id in succeeded - {id for id, status, _ in self.checks if status != "SUCCESS"}
+        }
 
     def row(self) -> str:
         counts = Counter(status for _, status, _ in self.checks)
@@ -85,14 +93,19 @@ def _found(output: Path) -> dict[str, Scenario]:
     return found
 
 
-async def examine(url: str, revision: str, output: Path) -> Report:
-    """Every server scenario that `revision` requires, against the server at `url`."""
+async def _run(url: str, output: Path, *words: str) -> int:
     parts.require("npm", "node")
-    argv = [*parts.npm_command("conformance"), "server", "--url", url, "--requirements", revision]
+    argv = [*parts.npm_command("conformance"), "server", "--url", url, *words]
     argv += ["--timeout", str(SCENARIO_TIMEOUT_MS), "--output-dir", str(output)]
     async with Program(argv, environment=parts.node_environment()) as suite:
         status = await asyncio.wait_for(suite.process.wait(), 900)
         await suite.ended()
+    return status
+
+
+async def examine(url: str, revision: str, output: Path) -> Report:
+    """Every server scenario that `revision` requires, against the server at `url`."""
+    status = await _run(url, output, "--requirements", revision)
     found = await asyncio.to_thread(_found, output)
     required = _required(revision)
     return Report(
@@ -100,3 +113,9 @@ async def examine(url: str, revision: str, output: Path) -> Report:
         tuple(found.pop(name, Scenario(name, ())) for name in required),
         tuple(found.values()),
     )
+
+
+async def examine_suite(url: str, suite: str, output: Path) -> dict[str, Scenario]:
+    """The server scenarios of one of the suite's own selections, such as `all`, required or not."""
+    await _run(url, output, "--suite", suite)
+    return await asyncio.to_thread(_found, output)

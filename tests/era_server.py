@@ -17,7 +17,8 @@ and checks little; tools, by name:
     rounds     (modern) a state and no question twice, then asks, then answers
     progress   three notes of progress, with words if the revision has them
     log        a log message of a level, if that is wanted, then answers
-    change     tells that its tools have changed, and that res://a was updated if somebody subscribed to it
+    change     tells that its tools have changed; and that res://a, or its part `uri`, was updated if somebody
+               subscribed to it
     die        exits
     hold       never answers
     heard      every message that reached it
@@ -197,7 +198,7 @@ class Server:
             self.log(arguments, meta.get(META + "logLevel", self.level))
             self.text(id, "logged")
         elif name == "change":
-            self.change()
+            self.change(arguments.get("uri", "res://a"))
             self.text(id, "changed")
         elif name == "die":
             os._exit(3)
@@ -209,16 +210,16 @@ class Server:
         if wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted):
             say(method="notifications/message", params={"level": level, "data": arguments.get("say", "hm")})
 
-    def change(self) -> None:
+    def change(self, uri: str) -> None:
         if not self.modern:
             say(method="notifications/tools/list_changed")
         if "res://a" in self.subscribed:
-            say(method="notifications/resources/updated", params={"uri": "res://a"})
+            say(method="notifications/resources/updated", params={"uri": uri})
         for id, wanted in self.listeners.items():
             if wanted.get("toolsListChanged"):
                 self.news(id, "notifications/tools/list_changed")
             if "res://a" in wanted.get("resourceSubscriptions", ()):
-                self.news(id, "notifications/resources/updated", uri="res://a")
+                self.news(id, "notifications/resources/updated", uri=uri)
 
     def ask(self, id: Any, name: str, params: Json) -> None:
         self.answers[id] = {}

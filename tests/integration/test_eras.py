@@ -318,6 +318,29 @@ async def test_whoever_listens_hears_of_a_resource_from_whichever_instance_serve
         assert (await stream.message())["method"] == "notifications/resources/updated"
 
 
+@BOTH
+async def test_whoever_listens_for_a_resource_hears_of_its_parts(server: tuple[str, ...]) -> None:
+    async with modern_client_of(server) as (client, _):
+        wanted = {"notifications": {"resourceSubscriptions": ["res://a"]}}
+        stream = await client.watch("subscriptions/listen", wanted)
+        await stream.message()
+        await client.said("change", arguments={"uri": "res://a/b"})
+        assert (await stream.message())["params"]["uri"] == "res://a/b"
+
+
+async def test_instances_are_told_when_nobody_listens_for_a_resource_any_more() -> None:
+    async with modern_client_of(HANDSHAKE) as (client, _):
+        client.capabilities = ASKABLE
+        await client.said("echo")
+        wanted = {"notifications": {"resourceSubscriptions": ["res://a"]}}
+        stream = await client.watch("subscriptions/listen", wanted)
+        await stream.message()
+        stream.reset()
+        async with within():
+            while not any(m.get("method") == "resources/unsubscribe" for m in await client.said("heard")):
+                pass
+
+
 async def test_whoever_listens_does_not_keep_those_away_who_read_the_log() -> None:
     async with modern_client_of(MODERN) as (client, _):
         before = (await client.said("echo"))["pid"]

@@ -20,6 +20,7 @@ from mooring.proxy.trunk import Trunk
 from mooring.wire.eras import under_subscription, with_subscription
 from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope
 from mooring.wire.modern import ACKNOWLEDGED
+from mooring.wire.shared import covers
 from mooring.wire.surrogates import tolerant
 
 __all__ = ["Listeners"]
@@ -54,7 +55,8 @@ class _Listener(Struct, eq=False):
     def wants(self, method: str, uri: str | None) -> bool:
         """Did it ask for this?"""
         if method == UPDATED:
-            return uri in (self.filter.resource_subscriptions or ())
+            wanted = self.filter.resource_subscriptions or ()
+            return uri is not None and any(covers(resource, uri) for resource in wanted)
         kind = method.removeprefix("notifications/").removesuffix("/list_changed")
         return bool(getattr(self.filter, f"{kind}_list_changed", None))
 

@@ -28,6 +28,7 @@ from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
     PromptsListChanged,
+    ResourcesListChanged,
     ResourceUpdated,
     ToolsListChanged,
 )
@@ -251,6 +252,13 @@ async def test_trigger_tool_change(call: Call) -> Answer:
 async def test_trigger_prompt_change(call: Call) -> Answer:
     await BUS.publish(PromptsListChanged())
     await call.ctx.session.send_prompt_list_changed()
+    return "announced"
+
+
+@tool("Announces that the list of resources has changed")
+async def test_trigger_resource_change(call: Call) -> Answer:
+    await BUS.publish(ResourcesListChanged())
+    await call.ctx.session.send_resource_list_changed()
     return "announced"
 
 

@@ -30,14 +30,20 @@ class Tap:
             message for record in self._records() for message in record if message.get("method") == method
         ]
 
-    def call_of(self, tool: str, **arguments: str) -> Json:
-        """The only call of that tool with these arguments, among others."""
-        (call,) = [
-            call
-            for call in self.lines("tools/call")
-            if call["params"]["name"] == tool and arguments.items() <= call["params"]["arguments"].items()
-        ]
+    def call_of(self, tool: str) -> Json:
+        """The only call of that tool."""
+        (call,) = [call for call in self.lines("tools/call") if call["params"]["name"] == tool]
         return call
+
+    def was_cancelled(self, **arguments: str) -> bool:
+        """Was the only call with these arguments cancelled, at the server that had it?"""
+        (cancelled,) = [
+            any(other.get("params", {}).get("requestId") == line["id"] for other in record)
+            for record in self._records()
+            for line in record
+            if line.get("method") == "tools/call" and line["params"].get("arguments") == arguments
+        ]
+        return cancelled
 
     def conversation(self) -> list[str]:
         """The methods that the only server that served calls was given."""

@@ -7,7 +7,7 @@ One JSON command a line; each is answered with one line, in the order in which t
     {"id": 3, "do": "call", "tool": …, "arguments": {…}, "progress": true}         → the tool's result
     {"id": 4, "do": "cancel", "call": 3}                → the SDK's own way of giving up a call
     {"id": 5, "do": "set_level", "level": …}            in 2026-07-28, of every call from now on
-    {"id": 6, "do": "subscribe", "uri": …}              in 2026-07-28 by a stream, which tells of tools too
+    {"id": 6, "do": "subscribe", "uri": …}              in 2026-07-28 by a stream, which tells of lists too
     {"id": 7, "do": "close"}                            answered when the connection is closed
 
     {"id": 3, "result": …}    or    {"id": 3, "error": {"code": …, "message": …, "data": …}}

@@ -61,7 +61,12 @@ class Client2(Connection):
 
     async def subscribe(self, uri: str) -> None:
         if self._is_modern:
-            stream = self._client.listen(tools_list_changed=True, resource_subscriptions=[uri])
+            stream = self._client.listen(
+                tools_list_changed=True,
+                prompts_list_changed=True,
+                resources_list_changed=True,
+                resource_subscriptions=[uri],
+            )
             await self._streams.enter_async_context(stream)
         else:
             await self._client.subscribe_resource(uri)

@@ -32,7 +32,8 @@ run(async ({ url, transport: kind, mode = "legacy" }) => {
       else await client.setLoggingLevel(level);
     },
     async subscribe(uri) {
-      if (isModern) await client.listen({ toolsListChanged: true, resourceSubscriptions: [uri] });
+      const lists = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
+      if (isModern) await client.listen({ ...lists, resourceSubscriptions: [uri] });
       else await client.subscribeResource({ uri });
     },
     async close() {

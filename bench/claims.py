@@ -24,6 +24,9 @@ Figure = Callable[[Results], float]
 # The dearest number of sessions may cost this much more than one session.
 FLAT = 1.15
 
+# Two ways to do the same work may differ by this much and cost the same: what windows of a second can tell.
+SAME = 1.05
+
 # Promise -> why it is not kept. Only shown while it is not.
 _OWN_PROCESSES = (
     "Mooring runs a server process for each session, the others one for all: each call then has a write, a "
@@ -106,6 +109,10 @@ def _against(row_id: str, target: str) -> Figure:
     return lambda results: _ratio(_measured(results, row_id), _measured(results, row_id, target))
 
 
+def _to(row_id: str, other_id: str) -> Figure:
+    return lambda results: _ratio(_measured(results, row_id), _measured(results, other_id))
+
+
 def _p50_to_best_peer(results: Results) -> float:
     # All of them: were the best one missing, the second best would flatter us.
     return _ratio(_measured(results, "seq_p50"), min(_measured(results, "seq_p50", peer) for peer in PEERS))
@@ -160,6 +167,34 @@ PROMISES = (
     _at_most(20, "ms", "death_error", "server killed, to the error", _of("death_error")),
     _at_most(0, "calls", "sigterm_lost", "calls lost on SIGTERM", _of("sigterm_lost")),
     _at_most(FLAT, "×", "flat", "CPU per call, the dearest from 1 to 1,000 sessions against one", _growth),
+    _at_most(
+        1.5,
+        "×",
+        "to_modern",
+        "CPU per call of a handshake client: server of 2026-07-28 against one of its own era",
+        _to("cpu_to_modern", "cpu_handshake"),
+    ),
+    _at_most(
+        1.5,
+        "×",
+        "to_handshake",
+        "CPU per call of a client of 2026-07-28: handshake server against one of its own era",
+        _to("cpu_to_handshake", "cpu_modern"),
+    ),
+    _at_most(
+        SAME,
+        "×",
+        "shared",
+        "CPU per call with 32 sessions: `--shared` against a server each (the same, but for noise)",
+        _to("cpu_shared", "cpu_32s"),
+    ),
+    _at_most(
+        60,
+        "MB",
+        "rss_1000_stateless",
+        "memory with 1,000 clients of 2026-07-28, `--shared`",
+        _of("rss_1000_stateless"),
+    ),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
     _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),
 )

@@ -23,6 +23,7 @@ from bench.programs import FOLDER, build
 from bench.results import MINIMAL, MOORING, PIPE
 
 __all__ = [
+    "SHARED",
     "Argv",
     "BarePipe",
     "Endpoint",
@@ -30,6 +31,7 @@ __all__ = [
     "endpoint",
     "environment",
     "free_port",
+    "modern_child",
     "native_child",
     "python_child",
     "serving",
@@ -38,10 +40,18 @@ __all__ = [
 
 Argv = list[str]
 
+SHARED = "mooring-shared"
+"""Mooring with one server for all; its figures are Mooring's."""
+
 
 def native_child() -> Argv:
     """The server that answers in microseconds."""
     return [str(build("child"))]
+
+
+def modern_child() -> Argv:
+    """The same, of 2026-07-28 and no other revision."""
+    return [*native_child(), "--modern"]
 
 
 def python_child() -> Argv:
@@ -49,9 +59,13 @@ def python_child() -> Argv:
     return [sys.executable, "-m", "mooring.demo"]
 
 
-def _mooring(port: int, child: Argv) -> Argv:
+def _mooring(port: int, child: Argv, *options: str) -> Argv:
     mooring = str(Path(sys.executable).with_name("mooring"))
-    return [mooring, "run", "--foreground", "bench", "--port", str(port), "--", *child]
+    return [mooring, "run", "--foreground", "bench", "--port", str(port), *options, "--", *child]
+
+
+def _mooring_shared(port: int, child: Argv) -> Argv:
+    return _mooring(port, child, "--shared")
 
 
 def _minimal(port: int, child: Argv) -> Argv:
@@ -81,6 +95,7 @@ def _npm_mcp_proxy(port: int, child: Argv) -> Argv:
 
 COMMANDS: dict[str, Callable[[int, Argv], Argv]] = {
     MOORING: _mooring,
+    SHARED: _mooring_shared,
     MINIMAL: _minimal,
     "pypi-mcp-proxy": _pypi_mcp_proxy,
     "fastmcp": _fastmcp,

@@ -3,8 +3,11 @@
 
    tools: echo {text}   the same text            events {count}  that many progress notifications first
           big {bytes}   that much text           sleep {ms}      answers later; others are answered meanwhile
-          pid           this process's number    die {code}      ends at once, without an answer */
+          pid           this process's number    die {code}      ends at once, without an answer
+
+   It speaks the revisions with a handshake; `child --modern` speaks 2026-07-28 and nothing else. */
 #include <poll.h>
+#include <stdbool.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +21,7 @@ typedef struct {
     char *id;
 } Sleeper;
 
+static bool modern;
 static Buffer input, output;
 static Sleeper *sleepers;
 static size_t sleeping;
@@ -47,9 +51,14 @@ static void begin_answer(Span id) {
     say_span(id);
 }
 
-static void begin_text(Span id) {
+static void begin_result(Span id) {
     begin_answer(id);
-    say(",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"");
+    say(modern ? ",\"result\":{\"resultType\":\"complete\"," : ",\"result\":{");
+}
+
+static void begin_text(Span id) {
+    begin_result(id);
+    say("\"content\":[{\"type\":\"text\",\"text\":\"");
 }
 
 static void end_text(void) { say("\"}]}}\n"); }
@@ -69,10 +78,17 @@ static void initialize(Span id, Span params) {
     say(",\"capabilities\":{\"tools\":{}},\"serverInfo\":{\"name\":\"bench-child\",\"version\":\"1\"}}}\n");
 }
 
+static void discover(Span id) {
+    begin_result(id);
+    say("\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{}},\"ttlMs\":0,\"cacheScope\":\"private\","
+        "\"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"bench-child\",\"version\":\"1\"}}}}\n");
+}
+
 static void list_tools(Span id) {
     static const char *names[] = {"echo", "big", "events", "sleep", "pid", "die"};
-    begin_answer(id);
-    say(",\"result\":{\"tools\":[");
+    begin_result(id);
+    if (modern) say("\"ttlMs\":0,\"cacheScope\":\"private\",");
+    say("\"tools\":[");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         buffer_print(&output, "%s{\"name\":\"%s\",\"inputSchema\":{\"type\":\"object\"}}", i ? "," : "", names[i]);
     say("]}}\n");
@@ -149,6 +165,9 @@ static void call_tool(Span id, Span params) {
     }
 }
 
+static const char UNSUPPORTED[] =
+    ",\"error\":{\"code\":-32022,\"message\":\"Unsupported protocol version\",\"data\":{\"supported\":[\"2026-07-28\"]}}";
+
 static void take(Span line) {
     Span id = {NULL, NULL}, method = {NULL, NULL}, params = {NULL, NULL}, key, value;
     const char *at = json_object(line);
@@ -159,9 +178,11 @@ static void take(Span line) {
     }
     if (!id.at || !method.at) return; /* a notification, an answer, or nothing of ours */
     if (span_is(method, "\"tools/call\"")) call_tool(id, params);
-    else if (span_is(method, "\"initialize\"")) initialize(id, params);
-    else if (span_is(method, "\"ping\"")) answer(id, ",\"result\":{}");
     else if (span_is(method, "\"tools/list\"")) list_tools(id);
+    else if (modern && span_is(method, "\"server/discover\"")) discover(id);
+    else if (modern && span_is(method, "\"initialize\"")) answer(id, UNSUPPORTED);
+    else if (!modern && span_is(method, "\"initialize\"")) initialize(id, params);
+    else if (!modern && span_is(method, "\"ping\"")) answer(id, ",\"result\":{}");
     else answer(id, ",\"error\":{\"code\":-32601,\"message\":\"no such method\"}");
 }
 
@@ -176,7 +197,8 @@ static void take_lines(size_t seen) {
     if (begin) buffer_drop(&input, begin);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    modern = argc > 1 && !strcmp(argv[1], "--modern");
     struct pollfd stdin_ready = {STDIN_FILENO, POLLIN, 0};
     for (;;) {
         if (sleeping) {

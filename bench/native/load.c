@@ -5,7 +5,8 @@
      load http 127.0.0.1:8000 [options]       a proxy
      load pipe [options] -- COMMAND…          the server itself, one process for each session: the floor
 
-   It introduces itself (initialize, initialized) once for each session, and only then starts the clock.
+   It introduces itself (initialize, initialized) once for each session, and only then starts the clock. With
+   -m it speaks 2026-07-28: no introduction and no session, each connection is a client of its own.
    A call counts when its answer carries its id and a result; anything else is an error. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,6 +28,8 @@
 #define READ_SIZE (1 << 18)
 #define PATIENCE_S 30 /* with a server that says nothing */
 #define REVISION "2025-06-18"
+#define MODERN "2026-07-28"
+#define ENVELOPE "io.modelcontextprotocol/"
 
 static struct {
     int connections, sessions;
@@ -34,7 +37,7 @@ static struct {
     long count; /* calls in one window; 0: by time */
     const char *tool, *arguments;
     long text_bytes; /* echo a text of this size */
-    bool progress, wait, keep;
+    bool modern, progress, wait, keep, stay;
 } options = {.connections = 1, .sessions = 1, .seconds = 1, .tool = "echo", .arguments = "{\"text\":\"hello world\"}"};
 
 /* One way to the server: a connection with one call in flight, or a pipe with several. */
@@ -97,10 +100,25 @@ static void complain(Span said) {
 
 /* ---- what is sent ---- */
 
+/* What a client says of itself with every call of 2026-07-28; clients are told apart by their number. */
+static void put_envelope(Buffer *to, long client) {
+    buffer_print(to,
+                 "\"" ENVELOPE "protocolVersion\":\"" MODERN "\",\"" ENVELOPE "clientCapabilities\":{},"
+                 "\"" ENVELOPE "clientInfo\":{\"name\":\"bench-%ld\",\"version\":\"1\"}",
+                 client);
+}
+
+static void put_meta(Buffer *to, long id) {
+    buffer_print(to, "\"_meta\":{");
+    if (options.progress) buffer_print(to, "\"progressToken\":%ld%s", id, options.modern ? "," : "");
+    if (options.modern) put_envelope(to, id % slot_count);
+    buffer_print(to, "},");
+}
+
 static void put_call(Buffer *to, long id) {
     buffer_print(to, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\",", id,
                  options.tool);
-    if (options.progress) buffer_print(to, "\"_meta\":{\"progressToken\":%ld},", id);
+    if (options.progress || options.modern) put_meta(to, id);
     buffer_add(to, "\"arguments\":", 12);
     buffer_add(to, options.arguments, strlen(options.arguments));
     buffer_add(to, "}}", 2);
@@ -116,7 +134,9 @@ static void put_request(Buffer *to, const char *method, Buffer *session, const c
                  "%s /mcp HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n"
                  "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                  method, host, length);
-    if (session) buffer_add(to, "MCP-Protocol-Version: " REVISION "\r\n", strlen(REVISION) + 24);
+    if (options.modern)
+        buffer_print(to, "MCP-Protocol-Version: " MODERN "\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n", options.tool);
+    else if (session) buffer_add(to, "MCP-Protocol-Version: " REVISION "\r\n", strlen(REVISION) + 24);
     if (session && session->length) {
         buffer_add(to, "Mcp-Session-Id: ", 16);
         buffer_add(to, session->data, session->length);
@@ -247,6 +267,18 @@ static void open_connection(Lane *lane) {
     watch(lane, lane->in, EPOLLIN, EPOLL_CTL_ADD);
 }
 
+static void introduce_on_pipe(Lane *lane) {
+    if (write(lane->out, INITIALIZE, strlen(INITIALIZE)) < 0 || write(lane->out, "\n", 1) < 0) fail("write");
+    do {
+        buffer_reserve(&lane->received, READ_SIZE);
+        ssize_t got = read(lane->in, lane->received.data + lane->received.length, READ_SIZE);
+        if (got <= 0) fail("the server's introduction");
+        lane->received.length += (size_t)got;
+    } while (lane->received.data[lane->received.length - 1] != '\n');
+    lane->received.length = 0;
+    if (write(lane->out, INITIALIZED, strlen(INITIALIZED)) < 0 || write(lane->out, "\n", 1) < 0) fail("write");
+}
+
 /* The server itself on two pipes, introduced. */
 static void open_child(Lane *lane, int number) {
     int to[2], from[2];
@@ -263,15 +295,7 @@ static void open_child(Lane *lane, int number) {
     close(from[1]);
     lane->out = to[1];
     lane->in = from[0];
-    if (write(lane->out, INITIALIZE, strlen(INITIALIZE)) < 0 || write(lane->out, "\n", 1) < 0) fail("write");
-    do {
-        buffer_reserve(&lane->received, READ_SIZE);
-        ssize_t got = read(lane->in, lane->received.data + lane->received.length, READ_SIZE);
-        if (got <= 0) fail("the server's introduction");
-        lane->received.length += (size_t)got;
-    } while (lane->received.data[lane->received.length - 1] != '\n');
-    lane->received.length = 0;
-    if (write(lane->out, INITIALIZED, strlen(INITIALIZED)) < 0 || write(lane->out, "\n", 1) < 0) fail("write");
+    if (!options.modern) introduce_on_pipe(lane);
     set_nonblocking(lane->in);
     set_nonblocking(lane->out);
     watch(lane, lane->in, EPOLLIN, EPOLL_CTL_ADD);
@@ -399,7 +423,10 @@ static void run_window(void) {
     sent = answered = errors = events = 0;
     complaint[0] = 0;
     /* Connections are new in each window: servers close those that idle, and windows may lie far apart. */
-    for (int i = 0; !command && i < lane_count; i++) open_connection(&lanes[i]);
+    for (int i = 0; !command && i < lane_count; i++) {
+        if (lanes[i].in) close(lanes[i].in);
+        open_connection(&lanes[i]);
+    }
     double began = now(), burnt = cpu();
     deadline = began + options.seconds;
     for (int i = 0; i < slot_count && may_send(began); i++) send_call(&slots[i]);
@@ -416,7 +443,10 @@ static void run_window(void) {
         }
     }
     report(now() - began, cpu() - burnt);
-    for (int i = 0; !command && i < lane_count; i++) close(lanes[i].in);
+    for (int i = 0; !command && !options.stay && i < lane_count; i++) {
+        close(lanes[i].in);
+        lanes[i].in = 0;
+    }
 }
 
 /* ---- the whole ---- */
@@ -433,7 +463,7 @@ static void prepare(void) {
     for (int i = 0; i < lane_count; i++) lanes[i].session = i % options.sessions;
     for (int i = 0; i < options.sessions; i++) {
         if (command) open_child(&lanes[i], i);
-        else introduce(&session_ids[i]);
+        else if (!options.modern) introduce(&session_ids[i]);
     }
 }
 
@@ -456,13 +486,14 @@ static void usage(void) {
             "  -s N  sessions (1)                                       -a JSON  its arguments\n"
             "  -d S  seconds of a window (1)                            -b N     echo a text of N bytes\n"
             "  -n N  calls of a window, instead of -d                   -p       ask for progress\n"
-            "  -w    wait: one window for each line on stdin            -k       keep the sessions at the end\n");
+            "  -w    wait: one window for each line on stdin            -k       keep the sessions at the end\n"
+            "  -m    speak 2026-07-28                                   -o       stay connected after a window\n");
     exit(2);
 }
 
 static void read_options(int argc, char **argv) {
     int letter;
-    while ((letter = getopt(argc, argv, "+c:s:d:n:t:a:b:pwk")) != -1) switch (letter) {
+    while ((letter = getopt(argc, argv, "+c:s:d:n:t:a:b:mopwk")) != -1) switch (letter) {
             case 'c': options.connections = atoi(optarg); break;
             case 's': options.sessions = atoi(optarg); break;
             case 'd': options.seconds = atof(optarg); break;
@@ -470,6 +501,8 @@ static void read_options(int argc, char **argv) {
             case 't': options.tool = optarg; break;
             case 'a': options.arguments = optarg; break;
             case 'b': options.text_bytes = atol(optarg); break;
+            case 'm': options.modern = true; break;
+            case 'o': options.stay = true; break;
             case 'p': options.progress = true; break;
             case 'w': options.wait = true; break;
             case 'k': options.keep = true; break;

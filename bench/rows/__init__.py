@@ -1,7 +1,7 @@
 """What is measured, one module for each kind. Each has its `GROUPS`; none knows how results are shown."""
 
 from bench.measuring import Group
-from bench.rows import calls, failing, instructions, memory, scaling, sizes, starting
+from bench.rows import calls, failing, instructions, memory, scaling, sizes, starting, ways
 
 __all__ = ["GROUPS"]
 
@@ -12,5 +12,6 @@ GROUPS: tuple[Group, ...] = (
     *sizes.GROUPS,
     *failing.GROUPS,
     *scaling.GROUPS,
+    *ways.GROUPS,
     *instructions.GROUPS,
 )

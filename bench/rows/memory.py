@@ -6,7 +6,7 @@ from bench.measuring import Figures, Unable
 from bench.processes import rss_bytes
 from bench.results import MINIMAL, MOORING, PEERS
 from bench.rows.fresh import from_scratch
-from bench.targets import Running, native_child, serving, spawned
+from bench.targets import SHARED, Running, native_child, serving, spawned
 
 __all__ = ["GROUPS"]
 
@@ -60,6 +60,14 @@ def _with_many(running: Running, few_mb: float) -> Figures:
     return Figures({"rss_1000": many_mb, "rss_per_session": each_kib}, {"rss_1000": company})
 
 
+def _without_sessions(_: str) -> Figures:
+    """With many clients that have no sessions: all connected, each called, none busy. One server for all."""
+    options = ("-m", "-o", "-c", str(MANY), "-n", str(10 * MANY))
+    with serving(SHARED, native_child()) as running, generator(running, *options) as load:
+        load()
+        return Figures({"rss_1000_stateless": _megabytes(running)}, {"rss_1000_stateless": _company(running)})
+
+
 def _sessions(number: int) -> tuple[str, ...]:
     return "-s", str(number), "-c", "32", "-n", str(2 * number)
 
@@ -69,4 +77,5 @@ _PROXIES = (MOORING, MINIMAL, *PEERS)
 GROUPS = (
     from_scratch(("rss_idle", "rss_10k"), _used, windows=1, quick_windows=1, targets=_PROXIES),
     from_scratch(("rss_50", *MANY_IDS), _with_sessions, windows=1, quick_windows=1, targets=_PROXIES),
+    from_scratch(("rss_1000_stateless",), _without_sessions, windows=1, quick_windows=1, targets=(MOORING,)),
 )

@@ -66,9 +66,10 @@ async def counted(client: McpClient, name: str) -> int:
 # The server.
 
 
-def talk(child: str, *lines: bytes) -> list[Json]:
+def talk(child: str, *lines: bytes, options: tuple[str, ...] = ()) -> list[Json]:
     """What the server says to these lines."""
-    done = subprocess.run([child], input=b"".join(lines), capture_output=True, check=True, timeout=20)
+    argv = [child, *options]
+    done = subprocess.run(argv, input=b"".join(lines), capture_output=True, check=True, timeout=20)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -93,6 +94,21 @@ def test_the_server_takes_a_line_of_20_mib(child: str) -> None:
     line = json.dumps({"id": 1, "method": "tools/call", "params": call}).encode() + b"\n"
     [answer] = talk(child, line)
     assert answer["result"]["content"][0]["text"] == text
+
+
+def test_the_modern_server_speaks_2026_07_28_and_nothing_else(child: str) -> None:
+    refused, discovered, called, unknown = talk(
+        child,
+        b'{"id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}\n',
+        b'{"id":2,"method":"server/discover"}\n',
+        b'{"id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}\n',
+        b'{"id":4,"method":"ping"}\n',
+        options=("--modern",),
+    )
+    assert refused["error"]["code"] == -32022
+    assert discovered["result"]["supportedVersions"] == ["2026-07-28"]
+    assert called["result"] == {"resultType": "complete", "content": [{"type": "text", "text": "hello"}]}
+    assert unknown["error"]["code"] == -32601
 
 
 async def test_the_servers_tools_behind_mooring(child: str) -> None:
@@ -144,6 +160,46 @@ async def test_the_generator_takes_no_error_for_an_answer(built: Path, child: st
         report = await generate(built, "http", f"127.0.0.1:{host.port}", "-t", "nothing", "-n", "5")
     assert (report["calls"], report["errors"]) == (0, 5)
     assert "no such tool" in report["complaint"]
+
+
+@pytest.mark.parametrize("server", [(), ("--modern",)], ids=["handshake", "modern"])
+@pytest.mark.parametrize("client", [(), ("-m",)], ids=["handshake", "modern"])
+async def test_the_generator_and_the_server_speak_either_era(
+    built: Path, child: str, client: tuple[str, ...], server: tuple[str, ...]
+) -> None:
+    async with hosting((child, *server)) as host, McpClient(host.port, path="/metrics") as metrics:
+        address = f"127.0.0.1:{host.port}"
+        report = await generate(built, "http", address, *client, "-c", "4", "-s", "2", "-n", "100")
+        assert (report["calls"], report["errors"]) == (100, 0)
+        assert await counted(metrics, "sessions_opened_total") == (0 if client else 2)
+
+
+async def test_without_introduction_the_pipe_is_of_2026_07_28_too(built: Path, child: str) -> None:
+    words = ("-m", "-p", "-t", "events", "-a", '{"count":3}', "-c", "2", "-n", "10")
+    report = await generate(built, "pipe", *words, "--", child, "--modern")
+    assert (report["calls"], report["errors"], report["events"]) == (10, 0, 30)
+
+
+@pytest.mark.parametrize(("options", "connections"), [((), 0), (("-o",), 7)], ids=["leaves", "stays"])
+async def test_the_generator_stays_connected_if_told_to(
+    built: Path, child: str, options: tuple[str, ...], connections: int
+) -> None:
+    async with hosting((child,)) as host, McpClient(host.port, path="/metrics") as metrics:
+        words = ("http", f"127.0.0.1:{host.port}", "-w", "-c", "7", "-n", "20", *options)
+        process = await asyncio.create_subprocess_exec(
+            built / "load",
+            *words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdin and process.stdout
+        async with within():
+            await process.stdout.readline()
+            process.stdin.write(b"\n")
+            await process.stdout.readline()
+            while await counted(metrics, "connections") != connections + 1:  # and the one that asks
+                await asyncio.sleep(0.01)
+            await process.communicate(b"")
 
 
 async def test_windows_are_made_one_at_a_time_on_the_same_session(built: Path, child: str) -> None:

@@ -12,7 +12,7 @@ from mooring.proxy.ports import Channel, ExitLike, Receiver
 from mooring.proxy.stats import Stats
 from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
-from mooring.wire.jsonrpc import Id
+from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.lines import LongLine
 
 
@@ -80,6 +80,9 @@ class Ears:
         self.heard: list[bytes] = []
 
     def on_line(self, line: bytes) -> None:
+        self.heard.append(line)
+
+    def on_answer(self, response: Envelope, line: bytes) -> None:
         self.heard.append(line)
 
     def on_related(self, line: bytes, id: Id) -> None:

@@ -3,17 +3,22 @@
 It is a `Channel`: the session says lines to it and hears lines from it, and knows nothing of the rest. An
 instance that dies under it is the trunk's business, so that a face never ends by itself: calls that
 were lost are answered with an error, as the session would have done.
+
+No message is parsed twice: calls come, and answers go, as whoever had them before has parsed them.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, cast
 
 import msgspec
+from msgspec import Raw
 
 from mooring.errors import RemoteProtocolError
 from mooring.proxy.call_errors import Failure
+from mooring.proxy.calls import Call
 from mooring.proxy.ports import Receiver
 from mooring.proxy.riders import Ride
 from mooring.proxy.trunk import Trunk
@@ -28,6 +33,10 @@ MAX_MISSED_BYTES = 64 * 1024
 
 class FaceReceiver(Receiver, Protocol):
     """Who hears a face: the link of a session."""
+
+    def on_answer(self, response: Envelope, line: bytes) -> None:
+        """One line that is an answer, and what it says."""
+        ...
 
     def on_related(self, line: bytes, id: Id) -> None:
         """One line that belongs to the client's call of that id, which a pipe would not tell."""
@@ -49,6 +58,8 @@ class Face(ABC):
         self._rides: dict[Id, Ride] = {}
         """The client's id → the call on the trunk."""
         self._sent = 0
+        self._listens = False
+        """It is being told something: what it says to that comes by way of the loop, as from a pipe."""
 
     # A channel
 
@@ -72,10 +83,19 @@ class Face(ABC):
         self._receiver = cast("FaceReceiver", receiver)
 
     def send(self, line: bytes) -> int:
-        """A line of the client. What it leads to comes by way of the loop."""
+        """A line of the client."""
+        with suppress(RemoteProtocolError):  # (the session has parsed it before)
+            self._take(jsonrpc.parse(line))
+        return self._count(line)
+
+    def take_call(self, call: Call) -> int:
+        """A call of the client; otherwise as `send`."""
+        self._take(Envelope("2.0", call.id, call.method, call.params))
+        return self._count(call.line)
+
+    def _count(self, line: bytes) -> int:
         begins = self._sent
         self._sent += len(line) + 1
-        asyncio.get_running_loop().call_soon(self._take, line)
         return begins
 
     def pause_reading(self) -> None:
@@ -123,13 +143,8 @@ class Face(ABC):
         for ride in rides.values():
             self.trunk.leave(ride, reason)
 
-    def _take(self, line: bytes) -> None:
-        if self._receiver is None:
-            return
-        try:
-            message = jsonrpc.parse(line)
-        except RemoteProtocolError:
-            return  # (the session has parsed it before)
+    def _take(self, message: Envelope) -> None:
+        self._listens = True
         try:
             if message.is_request:
                 self.take_request(message)
@@ -139,6 +154,8 @@ class Face(ABC):
                 self.take_response(message)
         except msgspec.DecodeError as error:
             self._refuse(message, error)
+        finally:
+            self._listens = False
 
     def _refuse(self, message: Envelope, error: msgspec.DecodeError) -> None:
         """Well-formed, and not what it must be."""
@@ -153,9 +170,11 @@ class Face(ABC):
 
     def _say(self, line: bytes, related: Id | None = None) -> None:
         """A line for the session; `related`: it belongs to that call of the client."""
-        if self._receiver is None:
+        if self._listens:
+            asyncio.get_running_loop().call_soon(self._say, line, related)
+        elif self._receiver is None:
             return
-        if related is None:
+        elif related is None:
             self._receiver.on_line(line)
         else:
             self._receiver.on_related(line, related)
@@ -175,8 +194,14 @@ class Face(ABC):
         if not self._held_back:
             self._say(line)
 
+    def _say_answer(self, response: Envelope) -> None:
+        if self._listens:
+            asyncio.get_running_loop().call_soon(self._say_answer, response)
+        elif self._receiver is not None:
+            self._receiver.on_answer(response, jsonrpc.with_id(response, response.request_id))
+
     def _say_result(self, id: Id, result: bytes) -> None:
-        self._say(jsonrpc.result_line(id, result))
+        self._say_answer(Envelope("2.0", id, result=Raw(result)))
 
     def _say_error(self, id: Id, error: bytes) -> None:
         self._say(jsonrpc.error_line(id, error))

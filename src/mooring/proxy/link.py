@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, cast
 
 from mooring.errors import MooringError, ServerFailed
 from mooring.proxy.calls import Call
@@ -55,6 +55,14 @@ class LinkState(StrEnum):
 ASLEEP, CONNECTING, LIVE, CLOSED = LinkState
 
 
+class CallTaker(Protocol):
+    """A channel that is no pipe: it takes a call as it was parsed."""
+
+    def take_call(self, call: Call) -> int:
+        """See `Channel.send`."""
+        ...
+
+
 class LinkOwner(Protocol):
     """Who talks through a link."""
 
@@ -69,6 +77,10 @@ class LinkOwner(Protocol):
 
     def on_long_line(self, line: LongLine) -> None:
         """See `Receiver`."""
+        ...
+
+    def on_answer(self, response: Envelope, line: bytes) -> None:
+        """See `FaceReceiver`."""
         ...
 
     def on_related(self, line: bytes, id: Id) -> None:
@@ -117,10 +129,12 @@ class Link:
         "_paused",
         "_policy",
         "_requests",
+        "_taker",
         "_task",
         "_unread_bytes",
         "_unread_call",
         "_waiting",
+        "on_answer",
         "on_line",
         "on_long_line",
         "on_related",
@@ -141,6 +155,7 @@ class Link:
         self.state = ASLEEP
         self.reset_by = ""
         # Straight to the owner: this is the path of every answer.
+        self.on_answer = owner.on_answer
         self.on_line = owner.on_line
         self.on_long_line = owner.on_long_line
         self.on_related = owner.on_related
@@ -150,6 +165,8 @@ class Link:
         self._clock = clock
         self._id_prefix = id_prefix
         self._channel: Channel | None = None
+        self._taker: CallTaker | None = None
+        """The channel, if it is one."""
         self._paused = False
         self._requests = OwnRequests()
         self._task: asyncio.Task[None] | None = None
@@ -230,10 +247,11 @@ class Link:
                 return
             # The only one: after it nothing is written until the instance is writable.
             self._count_unread(0 if call is not None else len(line), call)
-        position = channel.send(line)
-        if call is not None:
+        if call is None:
+            channel.send(line)
+        else:
+            call.position = channel.send(line) if self._taker is None else self._taker.take_call(call)
             call.sent = True
-            call.position = position
         if accepted is not None:
             accepted()
 
@@ -306,6 +324,7 @@ class Link:
 
     async def _try_instance(self) -> bool:
         channel = self._channel = await self._backend.acquire()
+        self._taker = cast("CallTaker", channel) if hasattr(channel, "take_call") else None
         self._paused = False
         self._requests = OwnRequests()
         channel.attach(self)

@@ -249,7 +249,7 @@ class Session:
         if b"\r" in line:
             line = jsonrpc.one_line(line)
         if message.method is None:
-            self._on_answer(message, line)
+            self.on_answer(message, line)
         else:
             self._on_message(message, line)
 
@@ -283,7 +283,7 @@ class Session:
 
     def _on_message(self, message: Envelope, line: bytes) -> None:
         if message.method is None:
-            self._on_answer(message, line)
+            self.on_answer(message, line)
         elif message.is_request:
             self._on_question(message, line)
         else:
@@ -322,7 +322,8 @@ class Session:
         if call is not None:
             self._fail(call, Failure(reason, f"the server's answer was dropped: {text}"))
 
-    def _on_answer(self, response: Envelope, line: bytes) -> None:
+    def on_answer(self, response: Envelope, line: bytes) -> None:
+        """An answer of the instance."""
         if self._link.resolve(response):
             return
         call = self._finish(response.request_id)

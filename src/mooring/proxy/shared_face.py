@@ -144,7 +144,8 @@ class SharedFace(Face):
         self._rides.pop(ride.id, None)
         if response.error and ride.method == "resources/subscribe":
             self._give_up_resource(ride)
-        self._say(jsonrpc.with_id(response, ride.id))
+        response.id = ride.id
+        self._say_answer(response)
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""

@@ -279,8 +279,11 @@ class Trunk:
         elif self._noise.admits(len(line[:200])):
             log.info("pid %s prints what is no message: %s", self.pid, line[:200].decode("utf-8", "replace"))
 
-    def on_related(self, line: bytes, id: Id) -> None:
+    def on_answer(self, response: Envelope, line: bytes) -> None:
         """A trunk has real instances."""
+
+    def on_related(self, line: bytes, id: Id) -> None:
+        """The same."""
 
     def on_long_line(self, line: LongLine) -> None:
         """A message over the limit: whose it was is told."""

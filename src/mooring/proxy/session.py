@@ -40,6 +40,7 @@ log = logging.getLogger("mooring.session")
 
 MAX_TASK_TOKENS = 256
 """Calls that became tasks, of which progress is still passed on; the oldest gives way."""
+CR = ord("\r")
 OF_ONE_INSTANCE = frozenset({"notifications/cancelled", "notifications/initialized"})
 """Another instance never had the call, and is told of the client when it is introduced."""
 
@@ -162,7 +163,7 @@ class Session:
         self._stats.calls += 1
         if self._policy.call_timeout_s is not None:
             call.deadline = now + self._policy.call_timeout_s
-        if b"progressToken" in line and (token := progress_of_call(request.params)) is not None:
+        if line.find(b"progressToken") >= 0 and (token := progress_of_call(request.params)) is not None:
             call.token = token
             self._tokens[token] = call
         self._link.send(line, call)
@@ -246,7 +247,7 @@ class Session:
             else:
                 self._on_junk(line, error)
             return
-        if b"\r" in line:
+        if CR in line:
             line = jsonrpc.one_line(line)
         if message.method is None:
             self.on_answer(message, line)

@@ -83,7 +83,8 @@ def complete_result(result: bytes | Raw, method: str, server: bytes) -> bytes:
         added += b',"ttlMs":0,"cacheScope":"private"'
     if server:
         added += b',"_meta":{"%b":%b}' % (SERVER_KEY.encode(), server)
-    if data[:1] == b"{" and b'"_meta"' not in data and b'"resultType"' not in data and b'"ttlMs"' not in data:
+    is_free = data.find(b'"_meta"') < 0 and data.find(b'"resultType"') < 0 and data.find(b'"ttlMs"') < 0
+    if data[:1] == b"{" and is_free:
         # Nearly always: nothing in it can be in the way, so nothing need be taken apart.
         rest = data[1:].lstrip()
         return b"{" + added + (b"," if rest[:1] != b"}" else b"") + rest

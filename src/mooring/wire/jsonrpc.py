@@ -170,11 +170,13 @@ def _items_again(data: bytes, error: Exception) -> list[bytes]:
 
 
 _SPACES = bytes.maketrans(b"\r\n", b"  ")
+# As numbers: `in` looks for one ten times as fast as for bytes, with which it fails inside at first.
+_LF, _CR = b"\n\r"
 
 
 def one_line(data: bytes) -> bytes:
     """A message that `parse` has accepted, without line breaks."""
-    if b"\n" in data or b"\r" in data:
+    if _LF in data or _CR in data:
         return data.translate(_SPACES)
     return data
 

@@ -77,6 +77,7 @@ NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"
 """Method → the member that `Mcp-Name` says again."""
 MAX_INTRODUCTION_BYTES = 32 * 1024
 """Of what a client says of itself: an instance that was introduced so is kept by these words."""
+_BACKSLASH = ord("\\")
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _STATUS = {-32700: 400, -32600: 400, -32602: 400, HEADER_MISMATCH: 400, -32021: 400, -32022: 400, -32601: 404}
 
@@ -232,7 +233,7 @@ def _mismatch(head: Head, version: str, method: str, named_by: str | None, name:
         return (
             None if told is None or named_by is None else f"the header Mcp-Name says what no {named_by} does"
         )
-    if told is not None and b'"%b"' % told == name and b"=?" not in told and b"\\" not in told:
+    if told is not None and b'"%b"' % told == name and told.find(b"=?") < 0 and _BACKSLASH not in told:
         return None  # nearly always: what is printable and has no escapes is the same in both
     said = _text(name)
     if said is None and told is not None:

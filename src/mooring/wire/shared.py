@@ -17,6 +17,7 @@ __all__ = ["SharedParams", "covers", "initialize_result", "is_as_grave", "level_
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The most verbose first."""
+_BACKSLASH = ord("\\")
 _RANK = {level: n for n, level in enumerate(LEVELS)}
 
 
@@ -31,7 +32,7 @@ class SharedParams(msgspec.Struct, frozen=True):
         """Raises msgspec.DecodeError if they are no object."""
         data = bytes(params)
         # A name may be written with escapes: then only taking it apart tells.
-        if b"\\" not in data and b'"progressToken"' not in data and b'"task"' not in data:
+        if _BACKSLASH not in data and data.find(b'"progressToken"') < 0 and data.find(b'"task"') < 0:
             return cls(data, None)
         members = read_members(data)
         members.pop("task", None)

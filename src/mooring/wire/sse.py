@@ -15,11 +15,12 @@ __all__ = ["KEEP_ALIVE", "Event", "EventDecoder", "encode_event", "encode_positi
 KEEP_ALIVE = b": keep-alive\n\n"
 MAX_RETRY_DIGITS = 15
 """Longer is no span of time."""
+_LF, _CR = b"\n\r"
 
 
 def encode_event(data: bytes, *, event: bytes = b"message", id: bytes = b"") -> bytes:
     """One event. `data` must be a single line."""
-    if b"\n" in data or b"\r" in data:
+    if _LF in data or _CR in data:
         raise LocalProtocolError("an event's data must be one line", code="event_not_one_line")
     if id:
         return b"".join((b"event: ", event, b"\nid: ", id, b"\ndata: ", data, b"\n\n"))

@@ -16,6 +16,7 @@ from mooring.wire.eras import (
     handshake_result,
     input_required,
     reduced_result,
+    result_type,
     with_envelope,
     with_subscription,
 )
@@ -169,3 +170,44 @@ def test_news_under_the_id_of_who_listens() -> None:
     assert json.loads(with_subscription("notifications/x", b"", 5))["params"] == {
         "_meta": {SUBSCRIPTION_KEY: 5}
     }
+
+
+@pytest.mark.parametrize("spacing", [(",", ":"), (", ", ": ")], ids=["dense", "spaced"])
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"resultType": "complete", "content": []},
+        {"content": [{"text": 'a "quoted" \\ \n'}], "resultType": "complete"},
+        {"content": [], "resultType": "complete", "isError": False},
+        {"resultType": "complete"},
+        {"resultType": "complete", "content": [{"resultType": "complete"}]},
+        {"resultType": "complete", "content": [], "_meta": NAMED},
+        {"resultType": "complete", "structuredContent": [1], "content": []},
+    ],
+)
+def test_wherever_its_type_stands_a_result_is_reduced(
+    result: dict[str, Any], spacing: tuple[str, str]
+) -> None:
+    reduced = json.loads(reduced_result(json.dumps(result, separators=spacing).encode(), "tools/call"))
+    assert reduced == {name: value for name, value in result.items() if name in ("content", "isError")}
+
+
+def test_the_type_of_a_result() -> None:
+    assert result_type(b'{"resultType":"input_required"}') == "input_required"
+    assert result_type(b"{}") == "complete"
+    with pytest.raises(msgspec.DecodeError):
+        result_type(b'{"resultType":5}')
+
+
+@pytest.mark.parametrize(
+    "params", [b"", b"{}", b"{ }", b'{"name":"x"}', b' {"name":"x"}', b'{"n":"\\u005fmeta"}']
+)
+def test_the_envelope_is_added_to_any_params(params: bytes) -> None:
+    told = json.loads(with_envelope(params, b"{}", b"", None))
+    assert told.pop("_meta") == {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+    assert told == json.loads(params or b"{}")
+
+
+def test_a_meta_that_is_written_with_escapes_is_one() -> None:
+    told = with_envelope(b'{"\\u005fmeta":{"x":1}}', b"{}", b"", None)
+    assert told.count(b"meta") == 1 and json.loads(told)["_meta"]["x"] == 1

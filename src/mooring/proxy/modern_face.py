@@ -12,13 +12,20 @@ from itertools import count
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import Face
 from mooring.proxy.riders import Indifferent, Ride
 from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
-from mooring.wire.eras import for_handshake_error, handshake_result, reduced_result, with_envelope
+from mooring.wire.eras import (
+    for_handshake_error,
+    handshake_result,
+    reduced_result,
+    result_type,
+    with_envelope,
+)
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.memory import has_room_for
@@ -37,21 +44,18 @@ LISTS = ("tools", "prompts", "resources")
 CANCELLED_ELICITATION = b'{"action":"cancel"}'
 
 
-class _Dialogue:
-    """A call that the server has questions about."""
+class _Dialogue(Struct, eq=False):
+    """A call, about which the server may have questions."""
 
-    __slots__ = ("answers", "id", "method", "open", "params", "rounds", "state", "token")
-
-    def __init__(self, id: Id, method: str, params: bytes, token: Id | None) -> None:
-        self.id = id
-        self.method = method
-        self.params = params
-        self.token = token
-        self.rounds = 0
-        self.state: bytes | None = None
-        self.answers: Members = {}
-        self.open: dict[Id, tuple[str, str]] = {}
-        """The id under which the client is asked → the server's key, and the method."""
+    id: Id
+    method: str
+    params: bytes
+    token: Id | None
+    rounds: int = 0
+    state: bytes | None = None
+    answers: Members = {}
+    open: dict[Id, tuple[str, str]] = {}
+    """The id under which the client is asked → the server's key, and the method."""
 
 
 class Subscription(Indifferent):
@@ -252,15 +256,14 @@ class ModernFace(Face):
                 dialogue.id, jsonrpc.one_line(for_handshake_error(response.error, dialogue.method))
             )
             return
-        members = read_members(response.result)
-        kind = members.get("resultType", b'"complete"')
-        if kind == b'"input_required"':
-            self._go_on(dialogue, members)
-        elif kind == b'"complete"':
+        kind = result_type(response.result)
+        if kind == "complete":
             self.forget(dialogue.id)
             self._say_result(dialogue.id, reduced_result(response.result, dialogue.method))
+        elif kind == "input_required":
+            self._go_on(dialogue, read_members(response.result))
         else:
-            self._fail(dialogue, f"the server answered with a result of the unknown type {kind.decode()}")
+            self._fail(dialogue, f"the server answered with a result of the unknown type {kind}")
 
     def _go_on(self, dialogue: _Dialogue, members: Members) -> None:
         dialogue.rounds += 1

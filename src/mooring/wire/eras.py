@@ -5,11 +5,13 @@ them with every request, and has no requests of the server: what it wants of the
 a result of the type `input_required`.
 """
 
+from functools import lru_cache
+
 import msgspec
 from msgspec import Raw
 
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Id, encode_id, note_line
-from mooring.wire.members import Members, read_members, with_meta, write_members
+from mooring.wire.members import Members, read_members, with_member_in_front, with_meta, write_members
 from mooring.wire.modern import (
     ASKING_CAPABILITIES,
     CAPABILITIES_KEY,
@@ -22,6 +24,7 @@ from mooring.wire.modern import (
     VERSION_KEY,
 )
 from mooring.wire.revisions import MODERN, SERVED
+from mooring.wire.surrogates import tolerant
 
 __all__ = [
     "CACHEABLE",
@@ -35,6 +38,7 @@ __all__ = [
     "handshake_result",
     "input_required",
     "reduced_result",
+    "result_type",
     "served_here",
     "under_subscription",
     "with_envelope",
@@ -62,14 +66,24 @@ REMOVED = frozenset(
 """Methods of the handshake era that 2026-07-28 does not have."""
 _NEVER_CACHED: Members = {"ttlMs": b"0", "cacheScope": b'"private"'}
 _NEW_MEMBERS = ("resultType", "ttlMs", "cacheScope")
+_REDUCED_NAMES = (b'"_meta"', b'"structuredContent"', *(b'"%b"' % name.encode() for name in _NEW_MEMBERS))
+_TYPE_FIRST, _TYPE_LAST = b'{"resultType":"complete",', b',"resultType":"complete"}'
+_BACKSLASH = ord("\\")
 
 _encode = msgspec.json.encode
+
+
+class _Typed(msgspec.Struct):
+    result_type: str = msgspec.field(default="complete", name="resultType")
 
 
 class _Error(msgspec.Struct):
     code: int = INTERNAL_ERROR
     message: str = ""
     data: Raw = Raw()
+
+
+_read_typed = tolerant(msgspec.json.Decoder(_Typed).decode)
 
 
 # Results of handshake servers, for clients of 2026-07-28
@@ -86,8 +100,7 @@ def complete_result(result: bytes | Raw, method: str, server: bytes) -> bytes:
     is_free = data.find(b'"_meta"') < 0 and data.find(b'"resultType"') < 0 and data.find(b'"ttlMs"') < 0
     if data[:1] == b"{" and is_free:
         # Nearly always: nothing in it can be in the way, so nothing need be taken apart.
-        rest = data[1:].lstrip()
-        return b"{" + added + (b"," if rest[:1] != b"}" else b"") + rest
+        return with_member_in_front(data, added)
     members = read_members(data)
     members["resultType"] = b'"complete"'
     if method in CACHEABLE:
@@ -194,23 +207,40 @@ def handshake_result(discovered: bytes, version: str) -> bytes:
 
 def with_envelope(params: bytes | Raw, capabilities: bytes, client: bytes, level: str | None) -> bytes:
     """The params of a request with all that such a server wants to know."""
-    members = read_members(params)
+    envelope = _envelope(capabilities, client, level)
+    data = bytes(params)
+    if data[:1] == b"{" and data.find(b'_meta"') < 0 and _BACKSLASH not in data:
+        # Nearly always: there is no `_meta`, nor anything that could be one written with escapes.
+        return with_member_in_front(data, b'"_meta":' + envelope)
+    members = read_members(data)
     meta = read_members(members.get("_meta", b""))
     for key in ENVELOPE_KEYS:
         meta.pop(key, None)
-    meta[VERSION_KEY] = _encode(MODERN)
-    meta[CAPABILITIES_KEY] = capabilities
+    members["_meta"] = write_members({**meta, **read_members(envelope)})
+    return write_members(members)
+
+
+@lru_cache(maxsize=16)
+def _envelope(capabilities: bytes, client: bytes, level: str | None) -> bytes:
+    """The same for all requests of a client, and often of others; few, since each may be long."""
+    meta: Members = {VERSION_KEY: _encode(MODERN), CAPABILITIES_KEY: capabilities}
     if client:
         meta[CLIENT_KEY] = client
     if level is not None:
         meta[LEVEL_KEY] = _encode(level)
-    members["_meta"] = write_members(meta)
-    return write_members(members)
+    return write_members(meta)
+
+
+def result_type(result: bytes | Raw) -> str:
+    """Of a result of 2026-07-28: complete, if it does not say. Raises msgspec.DecodeError."""
+    return _read_typed(result).result_type
 
 
 def reduced_result(result: bytes | Raw, method: str) -> bytes:
     """A result without what a handshake client does not know or would refuse."""
     data = bytes(result)
+    if method not in CACHEABLE and (short := _without_type(data)) is not None:
+        return short
     members = read_members(data)
     for name in _NEW_MEMBERS:
         members.pop(name, None)
@@ -227,6 +257,23 @@ def reduced_result(result: bytes | Raw, method: str) -> bytes:
     if method == "tools/list" and "tools" in members:
         members["tools"] = _reduced_tools(members["tools"])
     return write_members(members)
+
+
+def _without_type(data: bytes) -> bytes | None:
+    """A result that has nothing of this revision but its type, first or last; None for any other.
+
+    A name that is written with escapes is not seen, and passed over as one that the client does not know.
+    """
+    if data.startswith(_TYPE_FIRST):
+        rest = b"{" + data[len(_TYPE_FIRST) :]
+    elif data.endswith(_TYPE_LAST):
+        rest = data[: -len(_TYPE_LAST)] + b"}"
+    else:
+        return None
+    for name in _REDUCED_NAMES:
+        if rest.find(name) >= 0:
+            return None
+    return rest
 
 
 def _reduced_tools(tools: bytes) -> bytes:

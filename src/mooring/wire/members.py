@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from mooring.wire.surrogates import MALFORMED, readable_copy
 
-__all__ = ["Members", "read_members", "with_meta", "write_members"]
+__all__ = ["Members", "read_members", "with_member_in_front", "with_meta", "write_members"]
 
 Members = dict[str, bytes]
 """Name → value, as JSON; of a name that comes twice the last one counts, as nearly everywhere."""
@@ -38,7 +38,13 @@ def read_members(data: bytes | Raw) -> Members:
 
 def write_members(members: Members) -> bytes:
     """The object again."""
-    return b"{" + b",".join(_encode(name) + b":" + value for name, value in members.items()) + b"}"
+    return b"{%b}" % b",".join([b"%b:%b" % (_encode(name), value) for name, value in members.items()])
+
+
+def with_member_in_front(data: bytes, member: bytes) -> bytes:
+    """The object with one more member, `"name":value`, which it must not have; it is not taken apart."""
+    rest = data[1:].lstrip()
+    return b"{%b%b%b" % (member, b"" if rest[:1] == b"}" else b",", rest)
 
 
 def with_meta(data: bytes | Raw, key: str, value: bytes) -> bytes:

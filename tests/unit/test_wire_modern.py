@@ -61,7 +61,7 @@ def test_a_request_that_says_all() -> None:
         "debug",
         "t",
     )
-    assert request.declared() == {"sampling": b"{}"}
+    assert json.loads(request.capabilities) == {"sampling": {}}
     assert json.loads(request.stripped_params()) == {
         "name": "echo",
         "arguments": {"a": 1},

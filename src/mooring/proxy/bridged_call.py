@@ -16,6 +16,7 @@ Invariants:
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from typing import Protocol
 
@@ -51,6 +52,14 @@ class CallOwner(Protocol):
         """The serverInfo of its instance, as JSON."""
         ...
 
+    def digest(self, call: StatelessCall) -> bytes:
+        """To what a state is bound with which the client may come back."""
+        ...
+
+    def parked(self, call: "BridgedCall") -> None:
+        """A client may come back to it, by its id."""
+        ...
+
     def over(self, call: "BridgedCall") -> None:
         """Nothing more will come of it: its trunk is free."""
         ...
@@ -61,21 +70,21 @@ class BridgedCall:
 
     def __init__(
         self,
-        id: str,
         call: StatelessCall,
         declared: Members,
-        digest: bytes,
+        params: bytes,
         *,
         owner: CallOwner,
         clock: Callable[[], float],
     ) -> None:
-        self.id = id
+        self.id = ""
+        """Once a client was told of it."""
         self.trunk: Trunk | None = None
         self.expires_at = 0.0
         self._call: StatelessCall | None = call
         call.reply.on_gone(self._on_gone)
         self._declared = declared
-        self._digest = digest
+        self._params = params
         self._owner = owner
         self._clock = clock
         self._request = call.request
@@ -111,9 +120,7 @@ class BridgedCall:
         if self._over:
             return
         request = self._request
-        self._ride = trunk.ride(
-            request.id, request.method, request.stripped_params(), self, token=request.progress_token
-        )
+        self._ride = trunk.ride(request.id, request.method, self._params, self, token=request.progress_token)
 
     def tick(self, now: float) -> None:
         """Show the client that somebody is there; or give up waiting for it."""
@@ -182,7 +189,11 @@ class BridgedCall:
         self._round += 1
         now = self._clock()
         self.expires_at = now + PARK_S
-        state = self._owner.sealer.seal(Claims(self.id, self._round, self.expires_at, self._digest))
+        if not self.id:
+            self.id = secrets.token_urlsafe(12)
+            self._owner.parked(self)
+        digest = self._owner.digest(call)
+        state = self._owner.sealer.seal(Claims(self.id, self._round, self.expires_at, digest))
         requests = {key: _question(request) for key, request in self._questions.items()}
         call.answer_result(input_required(requests, state, self._owner.server_of(self.trunk)), now)
 
@@ -232,7 +243,7 @@ class BridgedCall:
             pages = elicitations_of(response.error) if "elicitation" in self._declared else None
             if pages is not None:
                 # The server has ended the call: once the pages were visited it is made anew.
-                state = self._owner.sealer.seal(Claims("", 0, now + PARK_S, self._digest))
+                state = self._owner.sealer.seal(Claims("", 0, now + PARK_S, self._owner.digest(call)))
                 call.answer_result(input_required(pages, state, server), now)
                 return
             code, error = for_modern_error(response.error)

@@ -5,9 +5,8 @@ that others use too if the server cannot want anything of this client, else one 
 of the call (`BridgedCall`). Who listens for news hears those of all instances of its kind (`Listeners`).
 """
 
-import secrets
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -49,7 +48,9 @@ class HandshakeServer:
         self._clock = clock
         self._sharing = sharing
         self._pool = HandshakePool(trunks, self, policy.max_sessions, sharing)
-        self._calls: dict[str, BridgedCall] = {}
+        self._calls: dict[BridgedCall, None] = {}
+        self._parked: dict[str, BridgedCall] = {}
+        """Those to which a client may come back, by their id."""
         self._leased: dict[Trunk, BridgedCall] = {}
         subscriptions = Subscriptions() if sharing is None else sharing.subscriptions
         self._listeners = Listeners(self._pool, subscriptions, clock)
@@ -69,15 +70,13 @@ class HandshakeServer:
     @property
     def calls_in_flight(self) -> int:
         """Those that a client waits for."""
-        return sum(call.is_running for call in self._calls.values())
+        return sum(call.is_running for call in self._calls)
 
     def take(self, call: StatelessCall) -> None:
         """Serve it."""
         request = call.request
-        declared = request.declared()
-        for name in ("extensions", "tasks"):
-            declared.pop(name, None)
-        key = self._pool.key(call.principal, write_members(dict(sorted(declared.items()))))
+        declared, capabilities = _declared(request.capabilities)
+        key = self._pool.key(call.principal, capabilities)
         if request.method == DISCOVER:
             self._discover(call, key)
         elif request.method == LISTEN:
@@ -92,7 +91,7 @@ class HandshakeServer:
     def _begin(self, call: StatelessCall, declared: Members, key: PoolKey) -> None:
         request = call.request
         try:
-            bound_to = self._digest(call)
+            params = request.stripped_params()
         except msgspec.DecodeError as error:
             call.refuse(INVALID_PARAMS, f"malformed params: {error}", self._clock())
             return
@@ -103,11 +102,9 @@ class HandshakeServer:
         if trunk is None:
             self._refuse_full(call)
             return
-        bridged = BridgedCall(
-            secrets.token_urlsafe(12), call, declared, bound_to, owner=self, clock=self._clock
-        )
+        bridged = BridgedCall(call, declared, params, owner=self, clock=self._clock)
         bridged.trunk = trunk
-        self._calls[bridged.id] = bridged
+        self._calls[bridged] = None
         if alone:
             self._leased[trunk] = bridged
         if self._sharing is not None:
@@ -128,7 +125,7 @@ class HandshakeServer:
     def _resume(self, call: StatelessCall, declared: Members, key: PoolKey) -> None:
         now = self._clock()
         try:
-            opened = self.sealer.open(call.request.request_state or "", self._digest(call), now)
+            opened = self.sealer.open(call.request.request_state or "", self.digest(call), now)
         except msgspec.DecodeError as error:
             call.refuse(INVALID_PARAMS, f"malformed params: {error}", now)
             return
@@ -136,13 +133,14 @@ class HandshakeServer:
             call.refuse(INVALID_PARAMS, opened.reason, now)
         elif not opened.claims.call:
             self._begin(call, declared, key)
-        elif (bridged := self._calls.get(opened.claims.call)) is None:
+        elif (bridged := self._parked.get(opened.claims.call)) is None:
             text = "the call that waited for this is no longer there; it may have been executed in part"
             call.fail(Failure("call_lost", text), now)
         else:
             bridged.resume(call, opened.claims)
 
-    def _digest(self, call: StatelessCall) -> bytes:
+    def digest(self, call: StatelessCall) -> bytes:
+        """See `CallOwner`."""
         members = read_members(call.request.params)
         for name in ("_meta", "inputResponses", "requestState"):
             members.pop(name, None)
@@ -188,9 +186,14 @@ class HandshakeServer:
 
     # What calls tell
 
+    def parked(self, call: BridgedCall) -> None:
+        """See `CallOwner`."""
+        self._parked[call.id] = call
+
     def over(self, call: BridgedCall) -> None:
         """See `CallOwner`."""
-        self._calls.pop(call.id, None)
+        self._calls.pop(call, None)
+        self._parked.pop(call.id, None)
         if self._sharing is not None and call.trunk is not None:
             self._sharing.forget_reader(call.trunk, call)
         if call.trunk is None or self._leased.pop(call.trunk, None) is None:
@@ -245,7 +248,7 @@ class HandshakeServer:
 
     def tick(self, now: float) -> None:
         """Keep-alives, calls to which nobody came back, instances that were let go."""
-        for call in list(self._calls.values()):
+        for call in list(self._calls):
             call.tick(now)
         self._listeners.tick(now)
         self._pool.tidy()
@@ -258,4 +261,16 @@ class HandshakeServer:
         """End every call now."""
         self.hang_up()
         failure = Failure(reason, message)
-        return sum(call.fail(failure) for call in list(self._calls.values()))
+        return sum(call.fail(failure) for call in list(self._calls))
+
+
+@lru_cache(maxsize=64)
+def _declared(capabilities: bytes) -> tuple[Members, bytes]:
+    """What a client declares that means something here; and the same as JSON, in one order.
+
+    Clients of a kind say the same with every request; how long that may be is bounded (`wire.modern`).
+    """
+    declared = read_members(capabilities)
+    for name in ("extensions", "tasks"):
+        declared.pop(name, None)
+    return declared, write_members(dict(sorted(declared.items())))

@@ -20,7 +20,7 @@ from msgspec import UNSET, Raw, UnsetType
 from mooring.wire.header_values import decode_value
 from mooring.wire.http import Head
 from mooring.wire.jsonrpc import Envelope, Id, error_response
-from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.members import read_members, write_members
 from mooring.wire.params import STATED_VERSION
 from mooring.wire.revisions import MODERN, SERVED
 from mooring.wire.surrogates import tolerant
@@ -141,13 +141,6 @@ class ModernRequest(msgspec.Struct, eq=False):
         if meta:
             members["_meta"] = write_members(meta)
         return write_members(members)
-
-    def declared(self) -> Members:
-        """The capabilities of the client, each as JSON."""
-        try:
-            return read_members(self.capabilities)
-        except msgspec.DecodeError:
-            return {}
 
 
 _read_params = tolerant(msgspec.json.Decoder(_Params).decode)

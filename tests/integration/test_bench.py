@@ -1,6 +1,7 @@
 """The benchmark's own instruments: a server, a load generator and a bridge that must not lie."""
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -172,6 +173,24 @@ async def test_the_generator_and_the_server_speak_either_era(
         report = await generate(built, "http", address, *client, "-c", "4", "-s", "2", "-n", "100")
         assert (report["calls"], report["errors"]) == (100, 0)
         assert await counted(metrics, "sessions_opened_total") == (0 if client else 2)
+
+
+@pytest.mark.parametrize("server", [(), ("--modern",)], ids=["handshake", "modern"])
+@pytest.mark.parametrize("client", [(), ("-m",)], ids=["handshake", "modern"])
+async def test_calls_leave_nothing_behind_that_only_the_collector_finds(
+    built: Path, child: str, client: tuple[str, ...], server: tuple[str, ...]
+) -> None:
+    calls = 400
+    async with hosting((child, *server)) as host:
+        words = ("http", f"127.0.0.1:{host.port}", *client, "-c", "4", "-n", str(calls))
+        await generate(built, *words)
+        gc.collect()
+        gc.disable()
+        try:
+            await generate(built, *words)
+            assert gc.collect() < calls
+        finally:
+            gc.enable()
 
 
 async def test_without_introduction_the_pipe_is_of_2026_07_28_too(built: Path, child: str) -> None:

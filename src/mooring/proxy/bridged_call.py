@@ -278,6 +278,7 @@ class BridgedCall:
                 self._gathering.cancel()
             self._free()
             self._owner.over(self)
+            self._ride = None  # which knows us: a circle of references would be left to gc
 
     def _free(self) -> None:
         """Nothing of the call is left at the server."""

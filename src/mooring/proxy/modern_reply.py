@@ -55,6 +55,7 @@ class ModernReply(Struct, eq=False):
         if self.is_over:
             return
         self._over = True
+        self._exchange.on_disconnect = None  # and with it a circle of references, which would be left to gc
         if self._streaming:
             self._write(sse.encode_event(line), now)
             self._exchange.end()

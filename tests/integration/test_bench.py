@@ -165,14 +165,19 @@ async def test_the_generator_takes_no_error_for_an_answer(built: Path, child: st
 
 @pytest.mark.parametrize("server", [(), ("--modern",)], ids=["handshake", "modern"])
 @pytest.mark.parametrize("client", [(), ("-m",)], ids=["handshake", "modern"])
+@pytest.mark.parametrize("shared", [0, 1], ids=["alone", "shared"])
 async def test_the_generator_and_the_server_speak_either_era(
-    built: Path, child: str, client: tuple[str, ...], server: tuple[str, ...]
+    built: Path, child: str, client: tuple[str, ...], server: tuple[str, ...], shared: int
 ) -> None:
-    async with hosting((child, *server)) as host, McpClient(host.port, path="/metrics") as metrics:
+    host_of = hosting((child, *server), shared=shared)
+    async with host_of as host, McpClient(host.port, path="/metrics") as metrics:
         address = f"127.0.0.1:{host.port}"
         report = await generate(built, "http", address, *client, "-c", "4", "-s", "2", "-n", "100")
         assert (report["calls"], report["errors"]) == (100, 0)
-        assert await counted(metrics, "sessions_opened_total") == (0 if client else 2)
+        opened = await counted(metrics, "sessions_opened_total")
+        assert opened == (0 if client else 2)
+        assert await counted(metrics, "calls_total") == 100 + opened  # each session's initialize
+        assert await counted(metrics, "call_duration_seconds_count") == 100 + opened
 
 
 @pytest.mark.parametrize("server", [(), ("--modern",)], ids=["handshake", "modern"])

@@ -68,6 +68,10 @@ class CallOwner(Protocol):
 class BridgedCall:
     """See the module."""
 
+    counts = True
+    heard = True
+    """Whoever goes has cancelled; whoever is asked may come back."""
+
     def __init__(
         self,
         call: StatelessCall,
@@ -109,11 +113,6 @@ class BridgedCall:
     def forget_questions(self) -> None:
         """Whoever asked is gone."""
         self._questions = {}
-
-    @property
-    def heard(self) -> bool:
-        """Whoever goes has cancelled; whoever is asked may come back."""
-        return True
 
     def begin(self, trunk: Trunk) -> None:
         """Send it, unless it is over: its client may have gone meanwhile, or be asked already."""

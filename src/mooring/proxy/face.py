@@ -223,10 +223,10 @@ class Face(ABC):
         if not self._held_back:
             self._say(jsonrpc.note_line(note.method, note.params))
 
-    @property
-    def heard(self) -> bool:
-        """The session has a clock of its own."""
-        return True
+    counts = False
+    """The session does."""
+    heard = True
+    """The session has a clock of its own."""
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""

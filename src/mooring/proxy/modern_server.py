@@ -38,6 +38,10 @@ class _Passenger:
 
     __slots__ = ("acknowledged", "call", "clock")
 
+    counts = True
+    heard = True
+    """Whoever goes has cancelled."""
+
     def __init__(self, call: StatelessCall, clock: Callable[[], float]) -> None:
         self.call = call
         self.clock = clock
@@ -48,10 +52,6 @@ class _Passenger:
     def wants_log(self) -> bool:
         request = self.call.request
         return request.log_level is not None and request.method != LISTEN  # which has no log
-
-    @property
-    def heard(self) -> bool:
-        return True  # whoever goes has cancelled
 
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
         try:

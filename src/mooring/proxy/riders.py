@@ -16,6 +16,11 @@ class Rider(Protocol):
     """Who has calls on a trunk."""
 
     @property
+    def counts(self) -> bool:
+        """Are they calls of a client, and counted nowhere else?"""
+        ...
+
+    @property
     def heard(self) -> bool:
         """Does somebody wait for the answer, this very moment?"""
         ...
@@ -36,6 +41,7 @@ class Rider(Protocol):
 class Indifferent:
     """A rider that does not care what becomes of its ride; others care for a part of it."""
 
+    counts = False
     heard = True
 
     def answered(self, ride: "Ride", response: Envelope, now: float) -> None:

@@ -184,7 +184,8 @@ class Trunk:
             return ride
         self.rides[number] = ride
         self._in_flight.taken_bytes += len(line)
-        self._stats.calls += 1
+        if rider.counts:
+            self._stats.calls += 1
         if self._policy.call_timeout_s is not None and not lasting:
             ride.deadline = now + self._policy.call_timeout_s
         self._link.send(line, ride)
@@ -249,7 +250,8 @@ class Trunk:
         if ride is None or ride.rider is None:
             return
         now = self.last_used = self._clock()
-        self._stats.answered(now - ride.since)
+        if ride.rider.counts:
+            self._stats.answered(now - ride.since)
         if ride.method in Memory.WATCHED:
             self.memory.answered(ride.method, ride.params, response)
             if ride.method == "tools/list":

@@ -23,6 +23,12 @@ and checks little; tools, by name:
     hold       never answers
     heard      every message that reached it
 
+and, which it does not list:
+
+    ask-slowly     asks as `ask` does, and tells of progress before its answer
+    end-listeners  (modern) ends every `subscriptions/listen`
+
+A listener (modern) for `res://deadly` kills it before it is told anything.
 `--silent`: says nothing at all to what it does not know, as some servers do.
 `--record`: every message that reached it goes to FOLDER/PID too, a line each.
 """
@@ -55,6 +61,7 @@ QUESTIONS: dict[str, Json] = {
     "sample": WHAT,
     "roots": {"where": {"method": "roots/list", "params": {}}},
 }
+UNLISTED = ("ask-slowly", "end-listeners")
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -75,6 +82,8 @@ class Server:
         self.answers: dict[Any, dict[str, Any]] = {}
         self.listeners: dict[Any, Json] = {}
         self.subscribed: set[str] = set()
+        self.slow: dict[Any, Any] = {}
+        """Calls that tell of their progress when they have their answers → the token."""
         self.level: str | None = None
         self.asked = 0
 
@@ -134,6 +143,8 @@ class Server:
         elif method == "resources/read":
             self.fail(id, -32602 if self.modern else -32002, "no such resource")
         elif method == "subscriptions/listen" and self.modern:
+            if "res://deadly" in params["notifications"].get("resourceSubscriptions", ()):
+                os._exit(3)
             self.listeners[id] = params["notifications"]
             self.news(id, "notifications/subscriptions/acknowledged", notifications=params["notifications"])
         elif method == "tools/call":
@@ -169,12 +180,15 @@ class Server:
     def news(self, id: Any, method: str, **params: Any) -> None:
         say(method=method, params={**params, "_meta": {META + "subscriptionId": id}})
 
+    def progress(self, token: Any, n: int, **words: str) -> None:
+        say(method="notifications/progress", params={"progressToken": token, "progress": n, **words})
+
     def text(self, id: Any, value: Any) -> None:
         self.result(id, content=[{"type": "text", "text": json.dumps(value)}])
 
     def call(self, id: Any, params: Json, meta: Json) -> None:
         name, arguments = params["name"], params.get("arguments") or {}
-        if name not in self.tools():
+        if name not in self.tools() and name not in UNLISTED:
             self.fail(id, -32602, f"no tool {name} here")
         elif name == "echo":
             self.text(id, {"arguments": arguments, "pid": os.getpid()})
@@ -186,13 +200,18 @@ class Server:
             self.result(id, content=[{"type": "text", "text": "it failed"}], isError=True)
         elif name in QUESTIONS or name == "forever":
             (self.ask_modern if self.modern else self.ask)(id, name, params)
+        elif name == "ask-slowly":
+            self.slow[id] = meta["progressToken"]
+            self.ask(id, "ask", params)
+        elif name == "end-listeners":
+            for listener in self.listeners:
+                self.result(listener)
+            self.listeners = {}
+            self.text(id, "ended")
         elif name == "progress":
             words = {"message": arguments["say"]} if "say" in arguments and self.has("2025-03-26") else {}
             for n in range(3):
-                say(
-                    method="notifications/progress",
-                    params={"progressToken": meta["progressToken"], "progress": n, **words},
-                )
+                self.progress(meta["progressToken"], n, **words)
             self.text(id, "done")
         elif name == "log":
             self.log(arguments, meta.get(META + "logLevel", self.level))
@@ -232,6 +251,8 @@ class Server:
         id, method = self.waiting.pop(message["id"])
         self.answers[id][method] = message.get("result", message.get("error"))
         if not any(of == id for of, _ in self.waiting.values()):
+            if id in self.slow:
+                self.progress(self.slow.pop(id), 1)
             self.text(id, self.answers.pop(id))
 
     def ask_modern(self, id: Any, name: str, params: Json) -> None:

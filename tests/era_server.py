@@ -1,6 +1,6 @@
 """An MCP server over stdio that speaks the era it is told to, and no other: `handshake` or `modern`.
 
-    python era_server.py handshake|modern|REVISION [--silent] [--record FOLDER]
+    python era_server.py handshake|modern|REVISION [--silent] [--first] [--record FOLDER]
 
 `handshake` speaks whatever revision it is asked for. Of a REVISION it speaks that and, in its era, those
 before it, as servers do; and it does nothing that the revision it agreed on does not have. It locks nothing
@@ -29,8 +29,8 @@ and, which it does not list:
     end-listeners  (modern) ends every `subscriptions/listen`
 
 A listener (modern) for `res://deadly` kills it before it is told anything.
-`--silent`: says nothing at all to what it does not know, as some servers do.
-`--record`: every message that reached it goes to FOLDER/PID too, a line each.
+`--silent`: says nothing at all to what it does not know, as some servers do. `--first`: of two members of an
+object with one name it takes the first. `--record`: every message that reached it goes to FOLDER/PID too.
 """
 
 import argparse
@@ -181,7 +181,8 @@ class Server:
         say(method=method, params={**params, "_meta": {META + "subscriptionId": id}})
 
     def progress(self, token: Any, n: int, **words: str) -> None:
-        say(method="notifications/progress", params={"progressToken": token, "progress": n, **words})
+        if token is not None:
+            say(method="notifications/progress", params={"progressToken": token, "progress": n, **words})
 
     def text(self, id: Any, value: Any) -> None:
         self.result(id, content=[{"type": "text", "text": json.dumps(value)}])
@@ -211,7 +212,7 @@ class Server:
         elif name == "progress":
             words = {"message": arguments["say"]} if "say" in arguments and self.has("2025-03-26") else {}
             for n in range(3):
-                self.progress(meta["progressToken"], n, **words)
+                self.progress(meta.get("progressToken"), n, **words)
             self.text(id, "done")
         elif name == "log":
             self.log(arguments, meta.get(META + "logLevel", self.level))
@@ -270,16 +271,22 @@ class Server:
             self.text(id, {"answers": answers, "state": state})
 
 
+def first_of_each(members: list[tuple[str, Any]]) -> Json:
+    return dict(reversed(members))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("era")
     parser.add_argument("--silent", action="store_true")
+    parser.add_argument("--first", action="store_true")
     parser.add_argument("--record", metavar="FOLDER")
     options = parser.parse_args()
     record = open(f"{options.record}/{os.getpid()}", "w") if options.record else None  # noqa: PTH123, SIM115
     server = Server(options.era, options.silent, record)
+    hook = first_of_each if options.first else None
     for line in sys.stdin:
-        server.take(json.loads(line))
+        server.take(json.loads(line, object_pairs_hook=hook))
 
 
 if __name__ == "__main__":

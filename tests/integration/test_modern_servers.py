@@ -10,7 +10,7 @@ from mooring.proxy.ports import Channel
 from mooring.wire.modern import LEVEL_KEY
 from tests.hosting import Host, hosting
 from tests.http_client import Peer
-from tests.integration.test_eras import MODERN, ModernClient, modern_client_of
+from tests.integration.test_eras import HANDSHAKE, MODERN, ModernClient, modern_client_of
 from tests.mcp_client import client_of
 from tests.one_pipe import OnePipe, Pipe
 from tests.support import alive, until, within
@@ -87,6 +87,34 @@ async def test_a_listener_that_kills_the_server_is_not_given_to_the_next_one() -
         assert (await stream.message())["error"]["data"]["reason"] == "server_exited"
         assert await client.said("echo")
         assert len(host.events("server_exited")) == 1
+
+
+@pytest.mark.parametrize("server", [HANDSHAKE, MODERN], ids=["handshake", "modern"])
+async def test_a_token_that_only_the_server_sees_reaches_nobody_else(server: tuple[str, ...]) -> None:
+    """Of two members with one name Mooring takes the last, this server the first."""
+    async with modern_client_of((*server, "--first"), drain_timeout_s=0.1) as (client, _):
+        await client.said("echo")
+        holding = {"name": "hold"}
+        body, headers = client.question("tools/call", holding, progressToken="victim")
+        held = await client.send("POST", body, **headers)
+        async with within():
+            while not (
+                holds := [m for m in await client.said("heard") if m.get("params", {}).get("name") == "hold"]
+            ):
+                pass
+        number = holds[0]["id"]
+        for token in (
+            b'"progressToken":%d,"progressToken":null',
+            b'"progress\\u0054oken":%d,"progressToken":null',
+        ):
+            body, headers = client.question("tools/call", {"name": "progress"}, forged=True)
+            forged = body.replace(b'"forged": true', token % number)
+            answer = await client.raw("POST", forged, **headers)
+            assert answer.status == 200 and answer.headers["content-type"] == "application/json"
+        await client.ask("tools/call", {"name": "die"})
+        async with within():
+            answer = await held.answer()
+        assert answer.headers["content-type"] == "application/json", "no progress came before the answer"
 
 
 async def test_subscriptions_of_a_handshake_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

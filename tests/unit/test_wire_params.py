@@ -3,7 +3,14 @@
 import pytest
 from msgspec import Raw
 
-from mooring.wire.params import cancelled_id, client_name, progress_of_call, progress_of_note, stated_version
+from mooring.wire.params import (
+    cancelled_id,
+    client_name,
+    progress_of_call,
+    progress_of_note,
+    stated_version,
+    without_token,
+)
 
 UNREADABLE = [
     b"",
@@ -108,3 +115,17 @@ def test_the_revision_that_a_request_states_by_itself() -> None:
     assert stated_version(b'{"%s":"2026-07-28"}' % name.encode()) is None
     for params in (b"", b"{}", b'{"_meta":null}', b"[]", b'{"_meta":{"%s":7}}' % name.encode()):
         assert stated_version(params) is None
+
+
+@pytest.mark.parametrize(
+    ("params", "rest"),
+    [
+        (b'{ "a" : "\\n" , "_meta" : {"x":1} }', b'{ "a" : "\\n" , "_meta" : {"x":1} }'),
+        (b'{"_meta":{"progressToken":5,"x": 1,"progressToken":null}}', b'{"_meta":{"x":1}}'),
+        (rb'{"_meta":{"progress\u0054oken":5,"progressToken":null}}', b'{"_meta":{}}'),
+        (rb'{"\u005fmeta":{"progressToken":5},"a":[1 ],"_meta":{"x":1}}', b'{"_meta":{"x":1},"a":[1 ]}'),
+        (b'{"name":"progressToken"}', b'{"name":"progressToken","_meta":{}}'),
+    ],
+)
+def test_no_token_is_left_whichever_of_two_members_is_read(params: bytes, rest: bytes) -> None:
+    assert without_token(params) == rest

@@ -26,7 +26,7 @@ from mooring.proxy.trunks import Trunks
 from mooring.wire.eras import served_here, under_subscription
 from mooring.wire.jsonrpc import Envelope, note_line
 from mooring.wire.modern import ACKNOWLEDGED, ASKS_BY_RESULT, DISCOVER, LISTEN, LOG
-from mooring.wire.params import subscription_of_note
+from mooring.wire.params import subscription_of_note, without_token
 
 __all__ = ["ModernServer"]
 
@@ -153,12 +153,13 @@ class ModernServer:
             return
         if listens:
             call.reply.begin_stream(self._clock())
+        params, token = bytes(request.params), request.progress_token
         ride = trunk.ride(
             request.id,
             request.method,
-            bytes(request.params),
+            without_token(params) if token is None else params,
             passenger,
-            token=request.progress_token,
+            token=token,
             lasting=listens,
         )
         call.reply.on_gone(partial(self._leave, trunk, ride, passenger))

@@ -4,6 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from mooring.wire.jsonrpc import Id
+from mooring.wire.members import read_members, write_members
 from mooring.wire.surrogates import tolerant
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "progress_of_note",
     "stated_version",
     "subscription_of_note",
+    "without_token",
 ]
 
 STATED_VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -71,6 +73,20 @@ def progress_of_call(params: bytes | Raw) -> Id | None:
     except msgspec.DecodeError:
         return None
     return meta.progress_token if meta is not None else None
+
+
+def without_token(params: bytes) -> bytes:
+    """The params of a call that has no token, in words that nobody can read otherwise.
+
+    Of two members with one name we take the last; a server may take the first, and tell of progress under a
+    token that we never saw. Raises msgspec.DecodeError if `_meta` is no object.
+    """
+    if b"progressToken" not in params and b"\\u" not in params:  # a name may be written with escapes
+        return params
+    members = read_members(params)
+    meta = read_members(members.get("_meta", b""))
+    meta.pop("progressToken", None)
+    return write_members({**members, "_meta": write_members(meta)})
 
 
 def stated_version(params: bytes | Raw) -> str | None:

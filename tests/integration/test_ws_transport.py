@@ -214,6 +214,15 @@ async def test_requests_without_a_session_are_bounded_and_checked() -> None:
         assert error["data"]["reason"] == "too_many_calls"
 
 
+async def test_an_id_in_use_on_the_connection_is_refused_with_or_without_a_session() -> None:
+    async with hosting(SCRIPTED, drain_timeout_s=0.1) as host, ws_client(host.port) as client:
+        for first, second in ((None, STATED), (STATED, None)):
+            id = f"held {first}"
+            await client.send("x/hold", first, id=id)
+            refused = await client.ask("x/any", second, id=id)
+            assert refused["error"]["message"] == "a call with this id is still running"
+
+
 async def test_a_server_that_is_killed_during_a_call() -> None:
     async with hosting(SCRIPTED) as host, ws_client(host.port) as client:
         pid = await client.pid()

@@ -115,6 +115,8 @@ class Conversation:
             self._take_stateless(message)
         elif message.method == "notifications/cancelled" and self._requests and self._cancel(message):
             pass
+        elif self._requests and message.is_request and message.request_id in self._requests:
+            self.say(call_errors.id_in_use(message.request_id))
         elif message.method == "initialize":
             self._initialize(message, line)
         elif bound is None:
@@ -128,12 +130,12 @@ class Conversation:
             bound.session.notify(message, line, _nothing)
 
     def _take_stateless(self, message: Envelope) -> None:
-        """A request of a revision without sessions: it has nothing to do with ours."""
+        """A request of a revision without sessions: but for its id it has nothing to do with ours."""
         if not message.is_request:
             return  # none but a cancellation is defined
-        id, proxy = message.request_id, self._proxy
+        id, proxy, bound = message.request_id, self._proxy, self._bound
         request = read_request(message, None)
-        if id in self._requests:
+        if id in self._requests or (bound is not None and id in bound.session.calls):
             self.say(call_errors.id_in_use(id))
         elif len(self._requests) >= proxy.policy.max_calls:
             self.say(call_errors.too_many_calls(id, proxy.policy.max_calls))

@@ -1,16 +1,19 @@
 """Calls of clients without sessions at a handshake server, when somebody leaves, dies or does not read."""
 
+import asyncio
 import json
 import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from mooring.wire.modern import LEVEL_KEY
 from tests.hosting import Host
 from tests.integration.test_eras import ASKABLE, HANDSHAKE, ModernClient, modern_client_of
 from tests.mcp_client import Json, McpClient
-from tests.support import suspend, within
+from tests.support import alive, suspend, until, within
 
 
 @asynccontextmanager
@@ -82,3 +85,60 @@ async def test_progress_has_the_token_of_the_request_that_waits() -> None:
         note, answer = await stream.rest()
         assert note["params"] == {"progressToken": "second", "progress": 1}
         assert "result" in answer
+
+
+async def answers_with(client: ModernClient, state: str, **params: object) -> Json:
+    """Call again with that state; refusals come with 400."""
+    call = {"name": "ask-two", "inputResponses": {}, "requestState": state, **params}
+    answer: Json = json.loads((await client.post("tools/call", call)).body)
+    return answer
+
+
+async def test_a_state_of_an_earlier_round_is_refused_and_the_call_goes_on() -> None:
+    async with askable_client() as (client, _):
+        asked = await client.tool("ask-two")
+        first, answers = asked["requestState"], {key: {"by": key} for key in asked["inputRequests"]}
+        one, two = answers
+        again = await answers_with(client, first, inputResponses={one: answers[one]})
+        second = again["result"]["requestState"]
+        assert second != first
+        for _ in range(2):
+            refused = await answers_with(client, first, inputResponses={two: {"by": "nobody"}})
+            assert "used before" in refused["error"]["message"] and refused["error"]["code"] == -32602
+        last = await answers_with(client, second, inputResponses={two: answers[two]})
+        said = json.loads(last["result"]["content"][0]["text"])
+        assert list(said.values()) == list(answers.values())
+
+
+async def test_of_two_who_come_back_with_one_state_one_is_served() -> None:
+    async with askable_client() as (client, _):
+        asked = await client.tool("ask-two")
+        answers = {key: {"by": key} for key in asked["inputRequests"]}
+        both = [answers_with(client, asked["requestState"], inputResponses=answers) for _ in range(2)]
+        ends = await asyncio.gather(*both)
+        assert sorted("result" in end for end in ends) == [False, True]
+        [refused] = [end["error"] for end in ends if "error" in end]
+        assert refused["code"] == -32602 or refused["data"]["reason"] == "call_lost"
+        assert calls_of(await client.said("heard"), "ask-two") == 1
+
+
+async def test_a_state_is_bound_to_the_method() -> None:
+    async with askable_client() as (client, _):
+        asked = await client.tool("ask-two")
+        call = {"name": "ask-two", "inputResponses": {}, "requestState": asked["requestState"]}
+        answer = await client.post("prompts/get", call)
+        error = json.loads(answer.body)["error"]
+        assert (answer.status, error["code"]) == (400, -32602) and "another request" in error["message"]
+
+
+async def test_a_state_that_has_expired_is_refused_and_the_call_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mooring.proxy.bridged_call.PARK_S", 0.0)
+    async with askable_client() as (client, _):
+        pid = (await client.said("echo"))["pid"]
+        asked = await client.tool("ask-two")
+        for _ in range(2):
+            refused = await answers_with(client, asked["requestState"])
+            assert "expired" in refused["error"]["message"] and refused["error"]["code"] == -32602
+        await until(lambda: not alive(pid))

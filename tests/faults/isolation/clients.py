@@ -50,7 +50,7 @@ class Client(ABC):
         what |= {"notes": rng.randrange(6)}
         for thing, chance in (("log", 0.3), ("news", 0.1), ("change", 0.002), ("ask", 0.01)):
             if rng.random() < chance:
-                what[thing] = True
+                what.setdefault(thing, rng.choice([True, "late"]))
         self.send(id, self.body(id, expected, what))
 
     def body(self, id: Id, expected: Expected, what: Json) -> bytes:

@@ -50,17 +50,19 @@ async def _live(number: int, port: int, tally: Tally, rng: random.Random, pause_
     """Come, call, leave, come again as somebody else."""
     while True:
         client = client_of_kind(number * 3, port, tally, reads_log=number % 3 != 1)
-        async with within(60):
+        async with within():
             await client.come()
-            tally.counts["came"] += 1
-            for _ in range(rng.randint(*STAYS_FOR)):
+        tally.counts["came"] += 1
+        for _ in range(rng.randint(*STAYS_FOR)):
+            async with within():
                 await _play_round(client, tally, rng)
-                await asyncio.sleep(rng.random() * pause_s)
-                if tally.is_done:
-                    return client
-            if rng.random() < 0.5:
-                for _ in range(CALLS_AT_ONCE):
-                    client.call(rng)
+            await asyncio.sleep(rng.random() * pause_s)
+            if tally.is_done:
+                return client
+        if rng.random() < 0.5:
+            for _ in range(CALLS_AT_ONCE):
+                client.call(rng)
+        async with within():
             await client.leave()
 
 

@@ -4,7 +4,7 @@ One tool; its arguments say what is told before the answer, each time with the c
 
     secret, n   who calls, and which of its calls this is
     notes       so many notes of progress
-    log         a log message
+    log         a log message; "late": only when something else is read
     news        secret://… was updated
     change      the list of tools has changed
     ask         a question, which nobody may be asked
@@ -35,15 +35,17 @@ CAPABILITIES = {
     "resources": {"subscribe": True},
     "logging": {},
 }
+late: list[str] = []
 
 
 def main() -> None:
     rest = b""
     while chunk := os.read(0, READ_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")
+        overdue, late[:] = late[:], []
         said = [answer(json.loads(line)) for line in lines]
         random.shuffle(said)
-        write("".join(said).encode())
+        write("".join(overdue + said).encode())
 
 
 def answer(message: dict[str, Any]) -> str:
@@ -76,7 +78,7 @@ def tell(id: int, params: dict[str, Any]) -> str:
     if token is not None:
         said += [PROGRESS % (json.dumps(token), k, secret, n) for k in range(told.get("notes", 0))]
     if told.get("log"):
-        said.append(LOG % (secret, n))
+        (late if told["log"] == "late" else said).append(LOG % (secret, n))
     if told.get("news"):
         said.append(UPDATED % secret)
     if told.get("change"):

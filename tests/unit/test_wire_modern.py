@@ -142,6 +142,15 @@ def test_an_escape_in_the_body_is_not_taken_literally() -> None:
     assert isinstance(rejection, Rejection) and rejection.code == -32020
 
 
+def test_what_is_not_ascii_is_not_taken_for_its_bytes() -> None:
+    """A header is read as Latin-1, by us and by whoever routes by it: these bytes say two letters there."""
+    raw = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"é","_meta":%s}}'
+    message = jsonrpc.parse((raw % json.dumps(META)).encode())
+    fields = [(name.encode(), value.encode()) for name, value in {**HEADERS, "mcp-name": "é"}.items()]
+    rejection = read_request(message, Head("POST", "/mcp", headers=fields))
+    assert isinstance(rejection, Rejection) and rejection.code == -32020
+
+
 @pytest.mark.parametrize(
     "changed",
     [

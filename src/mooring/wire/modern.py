@@ -226,14 +226,19 @@ def _mismatch(head: Head, version: str, method: str, named_by: str | None, name:
         return (
             None if told is None or named_by is None else f"the header Mcp-Name says what no {named_by} does"
         )
-    if told is not None and b'"%b"' % told == name and told.find(b"=?") < 0 and _BACKSLASH not in told:
-        return None  # nearly always: what is printable and has no escapes is the same in both
+    if told is not None and b'"%b"' % told == name and _is_plain(told):
+        return None  # nearly always
     said = _text(name)
     if said is None and told is not None:
         return f"the {named_by} in the body is no text"
     if said is not None and (told is None or decode_value(told.decode("latin-1")) != said):
         return f"the header Mcp-Name is not the {named_by} in the body"
     return None
+
+
+def _is_plain(told: bytes) -> bool:
+    """Nothing in it stands for something else, in a header or in JSON."""
+    return told.isascii() and told.find(b"=?") < 0 and _BACKSLASH not in told
 
 
 def _text(value: bytes) -> str | None:

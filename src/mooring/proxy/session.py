@@ -332,10 +332,10 @@ class Session:
             log.debug("session %s: an answer to nothing that was asked, id %r", self.short_id, response.id)
             return
         now = self.last_used = self._clock()
-        self._stats.answered(now - call.since)
         if call.method == "initialize":
             self._open(call, response, line, now)
             return
+        self._stats.answered(now - call.since)
         if call.method in Memory.WATCHED:
             self.memory.answered(call.method, call.params, response)
         call.reply.answer(line, now)
@@ -348,6 +348,7 @@ class Session:
                 self._in_flight.taken_bytes += len(call.line)
                 self._link.try_again(call, "it refuses initialize")
                 return
+            self._stats.answered(now - call.since)
             if response.error:
                 raise RemoteProtocolError("the server refused to initialize", code="initialize_failed")
             handshake = read_handshake(response.result)

@@ -221,6 +221,54 @@ async def test_a_log_message_goes_to_whoever_is_alone_and_wants_it() -> None:
         assert "error" in await one.ask("logging/setLevel", {"level": "loud"})
 
 
+@pytest.mark.parametrize("way", ["cancelled", "left"])
+async def test_the_log_of_a_call_that_was_given_up_reaches_nobody_else(way: str) -> None:
+    """The server may go on with it, and log for it while another one is alone."""
+    async with clients_of(SCRIPTED, 2) as (_host, (gone, reader)):
+        await reader.result("logging/setLevel", {"level": "debug"})
+        await gone.send("POST", gone.request("x/hold", id="held"))
+        async with within():
+            while not (holds := [line for line in await reader.heard() if b"x/hold" in line]):
+                pass
+        if way == "left":
+            await gone.raw("DELETE")
+        else:
+            await gone.notify("notifications/cancelled", {"requestId": "held"})
+        async with within():
+            while not any(b"cancelled" in line for line in await reader.heard()):
+                pass
+        log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "d"}}
+        answer = await reader.raw("POST", reader.request("x/emit", emission(log)))
+        assert answer.headers["content-type"] == "application/json", "it may be the log of the call given up"
+        # Once the server is done with it, what it logs is again of whoever is alone.
+        done = {"jsonrpc": "2.0", "id": json.loads(holds[0])["id"], "result": {}}
+        await reader.emit(done)
+        stream = await reader.stream("POST", reader.request("x/emit", emission(log)))
+        assert (await stream.message())["method"] == "notifications/message"
+
+
+async def test_of_too_many_calls_given_up_it_is_known_that_there_are_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mooring.proxy.trunk.MOST_STRAYS", 1)
+    async with clients_of(SCRIPTED, 2) as (_host, (gone, reader)):
+        await reader.result("logging/setLevel", {"level": "debug"})
+        for id in (1, 2):
+            await gone.send("POST", gone.request("x/hold", id=id))
+        async with within():
+            while len(holds := [line for line in await reader.heard() if b"x/hold" in line]) < 2:
+                pass
+        for id in (1, 2):
+            await gone.notify("notifications/cancelled", {"requestId": id})
+        async with within():
+            while sum(b"cancelled" in line for line in await reader.heard()) < 2:
+                pass
+        await reader.emit(*({"jsonrpc": "2.0", "id": json.loads(hold)["id"], "result": {}} for hold in holds))
+        log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "d"}}
+        answer = await reader.raw("POST", reader.request("x/emit", emission(log)))
+        assert answer.headers["content-type"] == "application/json"
+
+
 async def test_the_server_is_told_the_most_verbose_level_that_is_wanted() -> None:
     async with clients_of(SCRIPTED, 2) as (_host, (one, two)):
 

@@ -113,7 +113,7 @@ class Sharing:
             return
         window = Window(reader)
         trunk.window = None
-        if any(window.is_disturbed_by(ride.rider) for ride in trunk.rides.values()):
+        if trunk.has_strays or any(window.is_disturbed_by(ride.rider) for ride in trunk.rides.values()):
             return
 
         def fenced(failure: Failure | None) -> None:

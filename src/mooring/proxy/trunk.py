@@ -41,6 +41,9 @@ __all__ = ["Trunk", "TrunkKeeper"]
 
 log = logging.getLogger("mooring.session")
 
+MOST_STRAYS = 1024
+"""Calls given up of which we remember that the instance may still be busy with them."""
+
 
 class TrunkKeeper(Protocol):
     """Who keeps a trunk, and knows what may be said to whom."""
@@ -85,6 +88,7 @@ class Trunk:
         "_noise",
         "_policy",
         "_stats",
+        "_strays",
         "_tools",
         "_was_up",
         "last_used",
@@ -129,6 +133,8 @@ class Trunk:
         self._noise = noise
         self._policy = policy
         self._stats = stats
+        self._strays: set[int] = set()
+        """Calls that were given up, and that the present instance has not answered."""
         self._tools = tools
         self._was_up = False
 
@@ -149,6 +155,11 @@ class Trunk:
     def is_awake(self) -> bool:
         """It has an instance, or will have one soon."""
         return self._link.state in (LinkState.LIVE, LinkState.CONNECTING)
+
+    @property
+    def has_strays(self) -> bool:
+        """The instance may be busy with a call that nobody wants any more, and log for it."""
+        return bool(self._strays)
 
     # From clients
 
@@ -212,6 +223,7 @@ class Trunk:
         if self._finish(ride.number) is None:
             return
         if ride.sent:
+            self._stray(ride)
             self._tell_cancelled(ride, reason)
         else:
             self._link.withdraw(ride)
@@ -248,6 +260,7 @@ class Trunk:
             return
         ride = self._finish(response.request_id)
         if ride is None or ride.rider is None:
+            self._strays.discard(response.request_id)
             return
         now = self.last_used = self._clock()
         if ride.rider.counts:
@@ -308,6 +321,7 @@ class Trunk:
 
     def on_lost(self, exit: ExitLike, consumed: int) -> None:
         """The instance has died: every ride is answered, or goes on with the next one."""
+        self._strays.clear()
         self._keeper.on_lost(self, exit)
         for ride in reversed(list(self.rides.values())):
             if not ride.sent:
@@ -352,6 +366,8 @@ class Trunk:
             served = self._link.is_live or not self._was_up
             failure = overdue(ride, now, self._policy, served=served)
             if failure is not None:
+                if ride.sent:
+                    self._stray(ride)
                 self._tell_cancelled(ride, failure.reason)
                 self._fail(ride, failure)
         self._link.tick(now)
@@ -359,6 +375,7 @@ class Trunk:
     def sleep(self, reason: str) -> None:
         """Let the instance go; the next ride brings another."""
         self._link.sleep(reason, reset_by=reason)
+        self._strays.clear()
         self._was_up = False
 
     # Endings
@@ -381,6 +398,10 @@ class Trunk:
     async def wait_closed(self) -> None:
         """After `close`: until nothing of it runs any more."""
         await self._link.wait_closed()
+
+    def _stray(self, ride: Ride) -> None:
+        """Remember it. Of too many we know only, until the instance ends, that there are some: 0 is none."""
+        self._strays.add(ride.number if len(self._strays) < MOST_STRAYS else 0)
 
     def _tell_cancelled(self, ride: Ride, reason: str) -> None:
         if ride.sent and ride.cancelled_at is None:

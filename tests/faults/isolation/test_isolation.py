@@ -10,6 +10,7 @@ MANY, FEW = 32, 6
 
 def check(tally: Tally, clients: int, kills: int) -> None:
     print(", ".join(f"{what} {number}" for what, number in sorted(tally.counts.items())))
+    print(*tally.wrong, sep="\n")  # at once: what is seen once in a million must not be lost
     assert not tally.wrong, "\n".join(tally.wrong)
     for what in ("answers", "progress", "updates", "other news", "log messages"):
         assert tally.counts[f"heard {what}"] > 0, f"no {what} were heard"

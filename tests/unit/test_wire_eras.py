@@ -16,7 +16,6 @@ from mooring.wire.eras import (
     handshake_result,
     input_required,
     reduced_result,
-    result_type,
     with_envelope,
     with_subscription,
 )
@@ -31,6 +30,12 @@ from mooring.wire.modern import (
 
 SERVER = b'{"name":"s","version":"1"}'
 NAMED = {SERVER_KEY: {"name": "s", "version": "1"}}
+
+
+def reduced(result: dict[str, Any], method: str, spacing: tuple[str, str] | None = None) -> Any:
+    data = reduced_result(json.dumps(result, separators=spacing).encode(), method)
+    assert data is not None
+    return json.loads(data)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +150,14 @@ def test_the_envelope_is_added_and_what_was_there_stays() -> None:
 
 def test_a_result_is_reduced_for_a_handshake_client() -> None:
     result = {"resultType": "complete", "ttlMs": 1, "cacheScope": "public", "x": 1, "_meta": NAMED}
-    assert json.loads(reduced_result(json.dumps(result).encode(), "tools/list")) == {"x": 1}
+    assert reduced(result, "tools/list") == {"x": 1}
     call = {"content": [1], "structuredContent": [1, 2], "_meta": {"a": 1, **NAMED}}
-    assert json.loads(reduced_result(json.dumps(call).encode(), "tools/call")) == {
+    assert reduced(call, "tools/call") == {
         "content": [1],
         "_meta": {"a": 1},
     }
     kept = {"content": [], "structuredContent": {"a": 1}}
-    assert json.loads(reduced_result(json.dumps(kept).encode(), "tools/call")) == kept
+    assert reduced(kept, "tools/call") == kept
     tools = {
         "tools": [
             {"name": "a", "outputSchema": {"type": "object"}},
@@ -160,8 +165,8 @@ def test_a_result_is_reduced_for_a_handshake_client() -> None:
             {"name": "c"},
         ]
     }
-    reduced = json.loads(reduced_result(json.dumps(tools).encode(), "tools/list"))["tools"]
-    assert reduced == [{"name": "a", "outputSchema": {"type": "object"}}, {"name": "b"}, {"name": "c"}]
+    left = reduced(tools, "tools/list")["tools"]
+    assert left == [{"name": "a", "outputSchema": {"type": "object"}}, {"name": "b"}, {"name": "c"}]
 
 
 def test_news_under_the_id_of_who_listens() -> None:
@@ -188,15 +193,14 @@ def test_news_under_the_id_of_who_listens() -> None:
 def test_wherever_its_type_stands_a_result_is_reduced(
     result: dict[str, Any], spacing: tuple[str, str]
 ) -> None:
-    reduced = json.loads(reduced_result(json.dumps(result, separators=spacing).encode(), "tools/call"))
-    assert reduced == {name: value for name, value in result.items() if name in ("content", "isError")}
+    wanted = {name: value for name, value in result.items() if name in ("content", "isError")}
+    assert reduced(result, "tools/call", spacing) == wanted
 
 
-def test_the_type_of_a_result() -> None:
-    assert result_type(b'{"resultType":"input_required"}') == "input_required"
-    assert result_type(b"{}") == "complete"
-    with pytest.raises(msgspec.DecodeError):
-        result_type(b'{"resultType":5}')
+def test_only_a_complete_result_is_reduced() -> None:
+    assert reduced_result(b'{"resultType":"input_required","inputRequests":{}}', "tools/call") is None
+    assert reduced_result(b'{"resultType":5}', "tools/call") is None
+    assert reduced_result(b"{}", "tools/call") == b"{}"
 
 
 @pytest.mark.parametrize(

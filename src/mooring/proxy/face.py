@@ -27,6 +27,7 @@ from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope, Id, error_response
 
 __all__ = ["Face"]
 
+NOTHING = Raw()
 MAX_MISSED_BYTES = 64 * 1024
 """Of the news that are kept for a client that reads slowly; then the oldest are dropped."""
 
@@ -68,10 +69,8 @@ class Face(ABC):
         """Of the instance behind it; 0 while there is none."""
         return self.trunk.pid or 0
 
-    @property
-    def writable(self) -> bool:
-        """The trunk queues, within its bound."""
-        return True
+    writable = True
+    """The trunk queues, within its bound."""
 
     @property
     def consumed(self) -> int:
@@ -194,14 +193,16 @@ class Face(ABC):
         if not self._held_back:
             self._say(line)
 
-    def _say_answer(self, response: Envelope) -> None:
+    def _say_answer(self, response: Envelope, line: bytes) -> None:
+        """An answer; `line` says the same."""
         if self._listens:
-            asyncio.get_running_loop().call_soon(self._say_answer, response)
+            asyncio.get_running_loop().call_soon(self._say_answer, response, line)
         elif self._receiver is not None:
-            self._receiver.on_answer(response, jsonrpc.with_id(response, response.request_id))
+            self._receiver.on_answer(response, line)
 
     def _say_result(self, id: Id, result: bytes) -> None:
-        self._say_answer(Envelope("2.0", id, result=Raw(result)))
+        line = jsonrpc.result_line(id, result)
+        self._say_answer(Envelope("2.0", id, None, NOTHING, Raw(result)), line)
 
     def _say_error(self, id: Id, error: bytes) -> None:
         self._say(jsonrpc.error_line(id, error))

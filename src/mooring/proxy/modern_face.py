@@ -19,13 +19,7 @@ from mooring.proxy.face import Face
 from mooring.proxy.riders import Indifferent, Ride
 from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
-from mooring.wire.eras import (
-    for_handshake_error,
-    handshake_result,
-    reduced_result,
-    result_type,
-    with_envelope,
-)
+from mooring.wire.eras import for_handshake_error, handshake_result, reduced_result, with_envelope
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.memory import has_room_for
@@ -256,14 +250,17 @@ class ModernFace(Face):
                 dialogue.id, jsonrpc.one_line(for_handshake_error(response.error, dialogue.method))
             )
             return
-        kind = result_type(response.result)
-        if kind == "complete":
+        reduced = reduced_result(response.result, dialogue.method)
+        if reduced is not None:
             self.forget(dialogue.id)
-            self._say_result(dialogue.id, reduced_result(response.result, dialogue.method))
-        elif kind == "input_required":
-            self._go_on(dialogue, read_members(response.result))
+            self._say_result(dialogue.id, reduced)
+            return
+        members = read_members(response.result)
+        kind = members["resultType"]
+        if kind == b'"input_required"':
+            self._go_on(dialogue, members)
         else:
-            self._fail(dialogue, f"the server answered with a result of the unknown type {kind}")
+            self._fail(dialogue, f"the server answered with a result of the unknown type {kind.decode()}")
 
     def _go_on(self, dialogue: _Dialogue, members: Members) -> None:
         dialogue.rounds += 1

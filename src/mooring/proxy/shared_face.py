@@ -145,7 +145,7 @@ class SharedFace(Face):
         if response.error and ride.method == "resources/subscribe":
             self._give_up_resource(ride)
         response.id = ride.id
-        self._say_answer(response)
+        self._say_answer(response, jsonrpc.with_id(response, ride.id))
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""

@@ -13,13 +13,13 @@ Invariants:
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Protocol
 
 from msgspec import Raw
 
 from mooring.errors import MooringError, RemoteProtocolError
 from mooring.proxy.call_errors import Failure, overdue
-from mooring.proxy.calls import Call, ReplyPort
+from mooring.proxy.calls import Call
 from mooring.proxy.link import LARGE_BYTES, Link, LinkState
 from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
@@ -182,7 +182,7 @@ class Trunk:
         line = jsonrpc.request(
             number, method, params if token is None else with_meta(params, "progressToken", b"%d" % number)
         )
-        ride = Ride(id, method, Raw(params), line, cast("ReplyPort", rider), now, now, now, token)
+        ride = Ride(id, method, Raw(params), line, rider, now, now, now, token)  # type: ignore[arg-type]
         ride.number, ride.rider, ride.lasting = number, rider, lasting
         most = self._max_calls
         if len(self.rides) >= most and sum(not other.lasting for other in self.rides.values()) >= most:

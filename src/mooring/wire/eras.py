@@ -24,7 +24,6 @@ from mooring.wire.modern import (
     VERSION_KEY,
 )
 from mooring.wire.revisions import MODERN, SERVED
-from mooring.wire.surrogates import tolerant
 
 __all__ = [
     "CACHEABLE",
@@ -38,7 +37,6 @@ __all__ = [
     "handshake_result",
     "input_required",
     "reduced_result",
-    "result_type",
     "served_here",
     "under_subscription",
     "with_envelope",
@@ -67,23 +65,17 @@ REMOVED = frozenset(
 _NEVER_CACHED: Members = {"ttlMs": b"0", "cacheScope": b'"private"'}
 _NEW_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 _REDUCED_NAMES = (b'"_meta"', b'"structuredContent"', *(b'"%b"' % name.encode() for name in _NEW_MEMBERS))
+_COMPLETE = b'"complete"'
 _TYPE_FIRST, _TYPE_LAST = b'{"resultType":"complete",', b',"resultType":"complete"}'
 _BACKSLASH = ord("\\")
 
 _encode = msgspec.json.encode
 
 
-class _Typed(msgspec.Struct):
-    result_type: str = msgspec.field(default="complete", name="resultType")
-
-
 class _Error(msgspec.Struct):
     code: int = INTERNAL_ERROR
     message: str = ""
     data: Raw = Raw()
-
-
-_read_typed = tolerant(msgspec.json.Decoder(_Typed).decode)
 
 
 # Results of handshake servers, for clients of 2026-07-28
@@ -231,17 +223,14 @@ def _envelope(capabilities: bytes, client: bytes, level: str | None) -> bytes:
     return write_members(meta)
 
 
-def result_type(result: bytes | Raw) -> str:
-    """Of a result of 2026-07-28: complete, if it does not say. Raises msgspec.DecodeError."""
-    return _read_typed(result).result_type
-
-
-def reduced_result(result: bytes | Raw, method: str) -> bytes:
-    """A result without what a handshake client does not know or would refuse."""
+def reduced_result(result: bytes | Raw, method: str) -> bytes | None:
+    """A complete result without what a handshake client does not know or would refuse; None if it is none."""
     data = bytes(result)
     if method not in CACHEABLE and (short := _without_type(data)) is not None:
         return short
     members = read_members(data)
+    if members.get("resultType", _COMPLETE) != _COMPLETE:
+        return None
     for name in _NEW_MEMBERS:
         members.pop(name, None)
     if "_meta" in members:

@@ -190,19 +190,19 @@ def encode_id(value: Id | None) -> bytes:
 
 def with_id(envelope: Envelope, new: Id) -> bytes:
     """The same request or response under another id, as one line; its payload otherwise untouched."""
-    head = b'{"jsonrpc":"2.0","id":' + encode_id(new)
     if envelope.method is not None:
-        params = b',"params":' + one_line(bytes(envelope.params)) if envelope.params else b""
-        return b"".join((head, b',"method":', _encode(envelope.method), params, b"}"))
+        return request(new, envelope.method, envelope.params)
     if envelope.error:
-        return b"".join((head, b',"error":', one_line(bytes(envelope.error)), b"}"))
-    return b"".join((head, b',"result":', one_line(bytes(envelope.result)), b"}"))
+        return error_line(new, envelope.error)
+    return result_line(new, envelope.result)
 
 
 def request(id: Id, method: str, params: bytes | Raw = b"") -> bytes:
     """A request of our own, as one line; `params` is JSON."""
-    tail = b',"params":' + one_line(bytes(params)) + b"}" if params else b"}"
-    return b"".join((b'{"jsonrpc":"2.0","id":', encode_id(id), b',"method":', _encode(method), tail))
+    if not params:
+        return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (encode_id(id), _encode(method))
+    line = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}'
+    return line % (encode_id(id), _encode(method), one_line(bytes(params)))
 
 
 def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:

@@ -9,13 +9,16 @@ import pytest
 
 import mooring
 from mooring.http import guard, head, rules
-from mooring.wire import surrogates
+from mooring.proxy import handshake_server
+from mooring.wire import eras, surrogates
 from mooring.wire.http import Headers
 
 CACHED = 256
-"""Entries of every cache of a function."""
+"""Entries of a cache of a function, at most."""
 
 FILLED: list[tuple[Any, Callable[[int], tuple[Any, ...]]]] = [
+    (eras._envelope, lambda n: (b'{"c%d":{}}' % n, b"", None)),
+    (handshake_server._declared, lambda n: (b'{"c%d":{}}' % n,)),
     (rules.check_host, lambda n: (b"host-%d" % n, "1.1")),
     (rules.split_target, lambda n: ("GET", b"/%d" % n, b"host")),
     (guard._host_name, lambda n: (b"host-%d" % n,)),
@@ -33,13 +36,13 @@ def test_every_cache_of_a_function_is_known_here_and_bounded() -> None:
     ]
     caches = {function for function in functions if function.__module__.startswith("mooring.")}
     assert caches == {cache for cache, _ in FILLED}
-    assert {cache.cache_info().maxsize for cache in caches} == {CACHED}
+    assert all(cache.cache_info().maxsize <= CACHED for cache in caches)
 
 
 @pytest.mark.parametrize(("cache", "arguments"), FILLED)
 def test_a_cache_that_is_full_goes_on(cache: Any, arguments: Callable[[int], tuple[Any, ...]]) -> None:
     answers = [cache(*arguments(n)) for n in range(2 * CACHED)]
-    assert cache.cache_info().currsize == CACHED
+    assert cache.cache_info().currsize == cache.cache_info().maxsize
     assert [cache(*arguments(n)) for n in range(2 * CACHED)] == answers
     cache.cache_clear()
 

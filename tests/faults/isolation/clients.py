@@ -108,6 +108,14 @@ class HttpClient(Client):
     def send(self, id: Id, body: bytes) -> None:
         self._lines[hash(id) % 2].write(self.post(body))
 
+    async def say_aside(self, requests: bytes) -> None:
+        """On a connection that is cut when all is answered: one kept for later may be idle for too long."""
+        aside = await self.http_wire()
+        aside.write(requests)
+        await self.ears.quiet()
+        await aside.cut()
+        self._wires.remove(aside)
+
     def post(self, body: bytes) -> bytes:
         kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         return self.head("POST", kind) + body
@@ -136,20 +144,19 @@ class HttpSession(HttpClient):
 
     async def come(self) -> None:
         await self.connect()
-        self._aside = await self.http_wire()
-        """For calls that take long."""
         await self.begin_session(self._revision, self._initialized)
         news = await self.http_wire()
         news.write(self.head("GET"))
 
     def _initialized(self) -> None:
         self._session = next(line.session for line in self._lines if line.session)
-        self._aside.write(self.post(_note("notifications/initialized", {})))
+        self._lines[0].write(self.post(_note("notifications/initialized", {})))
 
     async def hold_and_cancel(self) -> None:
         id, body = self.held()
-        self._aside.write(self.post(body))
-        self._lines[0].write(self.post(_note("notifications/cancelled", {"requestId": id})))
+        # Both on one connection: on another one the cancellation might come first, and mean nothing.
+        cancellation = _note("notifications/cancelled", {"requestId": id})
+        await self.say_aside(self.post(body) + self.post(cancellation))
 
     async def leave(self) -> None:
         self._lines[0].write(self.head("DELETE"))
@@ -181,11 +188,7 @@ class HttpRequests(HttpClient):
     async def hold_and_cancel(self) -> None:
         id, body = self.held()
         self.ears.give_up(id)
-        aside = await self.http_wire()
-        aside.write(self.post(body))
-        await self.ears.quiet()
-        await aside.cut()
-        self._wires.remove(aside)
+        await self.say_aside(self.post(body))
 
     async def leave(self) -> None:
         await self.cut()

@@ -58,7 +58,6 @@ class Face(ABC):
         self._receiver: FaceReceiver | None = None
         self._rides: dict[Id, Ride] = {}
         """The client's id → the call on the trunk."""
-        self._sent = 0
         self._listens = False
         """It is being told something: what it says to that comes by way of the loop, as from a pipe."""
 
@@ -72,10 +71,8 @@ class Face(ABC):
     writable = True
     """The trunk queues, within its bound."""
 
-    @property
-    def consumed(self) -> int:
-        """All of it: a face does not die."""
-        return self._sent
+    consumed = 1
+    """All of it, wherever that begins: what was sent is with the trunk, and not to be sent again."""
 
     def attach(self, receiver: Receiver) -> None:
         """From now on `receiver` hears it."""
@@ -85,17 +82,12 @@ class Face(ABC):
         """A line of the client."""
         with suppress(RemoteProtocolError):  # (the session has parsed it before)
             self._take(jsonrpc.parse(line))
-        return self._count(line)
+        return 0
 
     def take_call(self, call: Call) -> int:
         """A call of the client; otherwise as `send`."""
         self._take(Envelope("2.0", call.id, call.method, call.params))
-        return self._count(call.line)
-
-    def _count(self, line: bytes) -> int:
-        begins = self._sent
-        self._sent += len(line) + 1
-        return begins
+        return 0
 
     def pause_reading(self) -> None:
         """The client does not keep up: what comes is left in the pipe, if it is this client's own.

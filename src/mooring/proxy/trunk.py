@@ -258,7 +258,7 @@ class Trunk:
     def _on_answer(self, response: Envelope) -> None:
         if self._link.resolve(response):
             return
-        ride = self._finish(response.request_id)
+        ride = self._finish(response.id)
         if ride is None or ride.rider is None:
             self._strays.discard(response.request_id)
             return
@@ -270,7 +270,8 @@ class Trunk:
             if ride.method == "tools/list":
                 self._tools.learn(response.result)
         ride.rider.answered(ride, response, now)
-        self._check_empty()
+        if not self.rides:
+            self._check_empty()
 
     def _on_progress(self, note: Envelope) -> None:
         token = progress_of_note(note.params)
@@ -417,7 +418,7 @@ class Trunk:
         ride.rider.failed(ride, failure, self._clock())
         self._check_empty()
 
-    def _finish(self, number: Id) -> Ride | None:
+    def _finish(self, number: object) -> Ride | None:
         ride = self.rides.pop(number, None) if type(number) is int else None
         if ride is None:
             return None

@@ -11,7 +11,14 @@ import msgspec
 from msgspec import Raw
 
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Id, encode_id, note_line
-from mooring.wire.members import Members, read_members, with_member_in_front, with_meta, write_members
+from mooring.wire.members import (
+    Members,
+    has_escapes,
+    read_members,
+    with_member_in_front,
+    with_meta,
+    write_members,
+)
 from mooring.wire.modern import (
     ASKING_CAPABILITIES,
     CAPABILITIES_KEY,
@@ -64,10 +71,8 @@ REMOVED = frozenset(
 """Methods of the handshake era that 2026-07-28 does not have."""
 _NEVER_CACHED: Members = {"ttlMs": b"0", "cacheScope": b'"private"'}
 _NEW_MEMBERS = ("resultType", "ttlMs", "cacheScope")
-_REDUCED_NAMES = (b'"_meta"', b'"structuredContent"', *(b'"%b"' % name.encode() for name in _NEW_MEMBERS))
 _COMPLETE = b'"complete"'
 _TYPE_FIRST, _TYPE_LAST = b'{"resultType":"complete",', b',"resultType":"complete"}'
-_BACKSLASH = ord("\\")
 
 _encode = msgspec.json.encode
 
@@ -201,9 +206,9 @@ def with_envelope(params: bytes | Raw, capabilities: bytes, client: bytes, level
     """The params of a request with all that such a server wants to know."""
     envelope = _envelope(capabilities, client, level)
     data = bytes(params)
-    if data[:1] == b"{" and data.find(b'_meta"') < 0 and _BACKSLASH not in data:
-        # Nearly always: there is no `_meta`, nor anything that could be one written with escapes.
-        return with_member_in_front(data, b'"_meta":' + envelope)
+    if data.startswith(b'{"') and data.find(b'"_meta"') < 0 and not has_escapes(data):
+        # Nearly always: there is no `_meta`, nor anything that could be one.
+        return b'{"_meta":%b,%b' % (envelope, data[1:])
     members = read_members(data)
     meta = read_members(members.get("_meta", b""))
     for key in ENVELOPE_KEYS:
@@ -251,7 +256,7 @@ def reduced_result(result: bytes | Raw, method: str) -> bytes | None:
 def _without_type(data: bytes) -> bytes | None:
     """A result that has nothing of this revision but its type, first or last; None for any other.
 
-    A name that is written with escapes is not seen, and passed over as one that the client does not know.
+    Names written with escapes are not seen, and passed over as those that the client does not know.
     """
     if data.startswith(_TYPE_FIRST):
         rest = b"{" + data[len(_TYPE_FIRST) :]
@@ -259,10 +264,7 @@ def _without_type(data: bytes) -> bytes | None:
         rest = data[: -len(_TYPE_LAST)] + b"}"
     else:
         return None
-    for name in _REDUCED_NAMES:
-        if rest.find(name) >= 0:
-            return None
-    return rest
+    return rest if rest.find(b'"_meta"') < 0 and rest.find(b'"structuredContent"') < 0 else None
 
 
 def _reduced_tools(tools: bytes) -> bytes:

@@ -201,8 +201,11 @@ def request(id: Id, method: str, params: bytes | Raw = b"") -> bytes:
     """A request of our own, as one line; `params` is JSON."""
     if not params:
         return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (encode_id(id), _encode(method))
+    if type(id) is int:
+        line = b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}'
+        return line % (id, _encode(method), one_line(bytes(params)))
     line = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}'
-    return line % (encode_id(id), _encode(method), one_line(bytes(params)))
+    return line % (_encode(id), _encode(method), one_line(bytes(params)))
 
 
 def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
@@ -219,7 +222,9 @@ def note_line(method: str | None, params: bytes | Raw) -> bytes:
 
 def result_line(id: Id, result: bytes | Raw) -> bytes:
     """An answer whose result is JSON, as one line."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), one_line(bytes(result)))
+    if type(id) is int:
+        return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id, one_line(bytes(result)))
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), one_line(bytes(result)))
 
 
 def error_line(id: Id, error: bytes | Raw) -> bytes:

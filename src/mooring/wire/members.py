@@ -9,10 +9,12 @@ from msgspec import Raw
 
 from mooring.wire.surrogates import MALFORMED, readable_copy
 
-__all__ = ["Members", "read_members", "with_member_in_front", "with_meta", "write_members"]
+__all__ = ["Members", "has_escapes", "read_members", "with_member_in_front", "with_meta", "write_members"]
 
 Members = dict[str, bytes]
 """Name → value, as JSON; of a name that comes twice the last one counts, as nearly everywhere."""
+
+_BACKSLASH = ord("\\")
 
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.encode
@@ -34,6 +36,11 @@ def read_members(data: bytes | Raw) -> Members:
         return {name: copy.restore(bytes(value)) for name, value in _decode(copy.data).items()}
     except MALFORMED as error:
         raise msgspec.DecodeError(str(error)) from None
+
+
+def has_escapes(data: bytes) -> bool:
+    """May a name in it be written with other letters than it reads? Then only taking it apart tells."""
+    return _BACKSLASH in data and data.find(b"\\u") >= 0
 
 
 def write_members(members: Members) -> bytes:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from mooring.wire.jsonrpc import Id
-from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.members import Members, has_escapes, read_members, write_members
 from mooring.wire.params import progress_of_call
 from mooring.wire.revisions import HANDSHAKE_REVISIONS
 
@@ -17,7 +17,6 @@ __all__ = ["SharedParams", "covers", "initialize_result", "is_as_grave", "level_
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The most verbose first."""
-_BACKSLASH = ord("\\")
 _RANK = {level: n for n, level in enumerate(LEVELS)}
 
 
@@ -31,8 +30,7 @@ class SharedParams(msgspec.Struct, frozen=True):
     def of(cls, params: bytes | Raw) -> "SharedParams":
         """Raises msgspec.DecodeError if they are no object."""
         data = bytes(params)
-        # A name may be written with escapes: then only taking it apart tells.
-        if _BACKSLASH not in data and data.find(b'"progressToken"') < 0 and data.find(b'"task"') < 0:
+        if data.find(b'"progressToken"') < 0 and data.find(b'"task"') < 0 and not has_escapes(data):
             return cls(data, None)
         members = read_members(data)
         members.pop("task", None)

@@ -49,12 +49,12 @@ def children(pid: int | None = None) -> set[int]:
     return found
 
 
-def open_descriptors() -> dict[int, str]:
-    """Descriptor → what it is, of this process."""
+def open_descriptors(pid: int | str = "self") -> dict[int, str]:
+    """Descriptor → what it is, of a process."""
     found: dict[int, str] = {}
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - the listing itself is a descriptor
+    for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - the listing itself is a descriptor
         try:
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115
+            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115
         except FileNotFoundError:
             continue
     return found

@@ -18,7 +18,7 @@ from tests.e2e.program import ROOT
 from tests.faults.test_stdio_server import CALL, McpScript, only
 from tests.raw_server import Asked, Wire, raw_server
 from tests.stdio_client import Launched, launched
-from tests.support import until, within
+from tests.support import open_descriptors, until, within
 
 pytestmark = LINUX_ONLY
 
@@ -110,8 +110,8 @@ async def test_fifty_calls_at_once_leave_nothing_behind() -> None:
             assert "result" in await client.answer(id)
 
         def sockets() -> int:
-            folder = Path(f"/proc/{client.process.pid}/fd")
-            return sum(str(entry.readlink()).startswith("socket:") for entry in folder.iterdir())
+            held = open_descriptors(client.process.pid)
+            return sum(what.startswith("socket:") for what in held.values())
 
         await until(lambda: sockets() <= 4)  # the stream of its own, and what the loop has
         client.close_stdin()

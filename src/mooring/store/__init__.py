@@ -1,0 +1,1 @@
+"""What survives a restart: desired state, ownership, sessions, history. Nothing of supervision."""

@@ -1,0 +1,128 @@
+"""One SQLite file: opened, looked at, set aside if it is damaged; its errors in words.
+
+Invariants:
+- Every change is one transaction: after a crash at any point the file has all of it or nothing.
+- Nobody but the user can read it.
+- A damaged file is kept under another name, never deleted.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mooring.errors import MooringError, UserError
+from mooring.store.schema import bring_up_to_date
+
+__all__ = ["StoreError", "open_database", "reading", "transaction"]
+
+BUSY_S = 5.0
+"""How long to wait for another process that writes."""
+_FULL, _CORRUPT, _NOT_A_DATABASE, _READ_ONLY, _BUSY, _CANNOT_OPEN, _IO = 13, 11, 26, 8, 5, 14, 10
+
+
+class StoreError(MooringError):
+    """The state could not be read or written; whatever runs goes on."""
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """Open it, make it if it is not there. Raises StoreError, or UserError for one of a newer Mooring."""
+    with reading(path):
+        connection = _connect(path)
+        try:
+            _set_up(connection)
+            bring_up_to_date(connection)
+            problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if problem != "ok":
+                raise sqlite3.DatabaseError(str(problem))
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            if not _is_damaged(error):
+                raise
+        except UserError:
+            connection.close()
+            raise
+        else:
+            return connection
+    aside = set_aside(path)
+    raise StoreError(
+        f"the state in {path} is damaged; it was kept as {aside.name}",
+        code="state_damaged",
+        hint="start again for an empty state; servers must be added anew",
+    )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # The journal files take the mode of the file, so it must be right before anything is written.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA journal_mode = WAL")
+    # A crash of the system may cost the last moments, never the file.
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file and its journals; returns its new name."""
+    for number in range(1, 1000):
+        aside = path.with_name(f"{path.name}.damaged-{number}")
+        if not aside.exists():
+            break
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
+    return aside
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
+    """One change: all of it or nothing. Raises StoreError."""
+    with reading(path):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever goes wrong is a StoreError that says what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code, text, hint = _describe(error)
+        raise StoreError(f"{path}: {text}", code=code, hint=hint) from error
+    except OSError as error:
+        hint = "make the directory writable, or set MOORING_STATE_DIR to another one"
+        raise StoreError(f"{path}: {error.strerror}", code="state_unwritable", hint=hint) from error
+
+
+def _describe(error: sqlite3.Error) -> tuple[str, str, str]:
+    match _primary(error):
+        case code if code == _FULL:
+            return "disk_full", "the disk is full", "make room; servers that run go on running"
+        case code if code in (_READ_ONLY, _CANNOT_OPEN):
+            hint = "make the directory writable, or set MOORING_STATE_DIR to another one"
+            return "state_unwritable", "it cannot be written", hint
+        case code if code == _BUSY:
+            return "state_busy", "another process is writing to it and does not finish", "try again"
+    return "state_unusable", f"{error}", "mooring daemon status says who uses it"
+
+
+def _is_damaged(error: sqlite3.DatabaseError) -> bool:
+    code = _primary(error)
+    return code in (_CORRUPT, _NOT_A_DATABASE) or code is None
+
+
+def _primary(error: sqlite3.Error) -> int | None:
+    """The result code without its details; None for one that we raised ourselves."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

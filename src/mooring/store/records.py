@@ -1,0 +1,57 @@
+"""What the store keeps, as values. `definition` and `memory` are JSON of whoever made them."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+__all__ = ["Desired", "Event", "Owner", "Session", "Workload"]
+
+
+class Desired(StrEnum):
+    """What the user wants of a workload; what it does is asked, not stored."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class Owner(NamedTuple):
+    """Who may write. Known by a random nonce; pid and boot are for people."""
+
+    nonce: str
+    pid: int
+    boot: str
+    since: float
+
+
+class Workload(NamedTuple):
+    """A named server as it was asked for."""
+
+    name: str
+    generation: int
+    definition: bytes
+    desired: Desired
+    created_at: float
+    changed_at: float
+
+
+class Session(NamedTuple):
+    """What a session needs to go on with another instance, or another Mooring."""
+
+    id: str
+    name: str
+    principal: str
+    transport: str
+    client: str
+    memory: bytes
+    opened_at: float
+    used_at: float
+
+
+class Event(NamedTuple):
+    """Something that happened to a workload."""
+
+    number: int
+    at: float
+    name: str
+    generation: int
+    kind: str
+    text: str

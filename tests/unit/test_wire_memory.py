@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.errors import RemoteProtocolError
@@ -87,6 +88,24 @@ def test_everything_is_said_again_in_order() -> None:
     ]
     assert remembered.handshake == Handshake("2025-11-25")
     assert list(remembered.replay("m")) == steps
+
+
+@pytest.mark.parametrize("id", [0, "über", 2**70])
+def test_what_is_written_down_is_said_again_by_another(id: Any) -> None:
+    first = Replay(jsonrpc.request(id, "initialize", b'{"capabilities":{}}'), id)
+    remembered = Memory()
+    assert remembered.dump() == b"", "there is nothing to go on with"
+    remembered.opened(first, Handshake("2025-11-25", {"tools": {"listChanged": True}, "x": 2**60}))
+    for step in ("handshake", "the rest"):
+        again = Memory.load(remembered.dump())
+        assert list(again.replay("m")) == list(remembered.replay("m")), step
+        assert again.handshake == remembered.handshake
+        remembered.initialized(INITIALIZED)
+        set_level(remembered, "debug")
+        subscribe(remembered, "a:1")
+    for damaged in (b"", b"{}", b"[", remembered.dump()[:-2]):
+        with pytest.raises(msgspec.DecodeError):
+            Memory.load(damaged)
 
 
 def test_what_the_client_says_while_it_is_said_again_is_not_missed() -> None:

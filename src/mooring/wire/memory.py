@@ -179,6 +179,17 @@ class Replay(NamedTuple):
     id: Id | None
 
 
+class _Kept(msgspec.Struct, omit_defaults=True):
+    """A memory, as it is written down."""
+
+    initialize: bytes
+    id: Id
+    handshake: Handshake
+    initialized: bytes | None = None
+    level: bytes | None = None
+    subscriptions: dict[str, bytes] = {}
+
+
 class Memory:
     """What one session has told its server, as far as a new one must know it."""
 
@@ -227,6 +238,30 @@ class Memory:
         """The handshake succeeded: remember how it went."""
         self._initialize = initialize
         self.handshake = handshake
+
+    def dump(self) -> bytes:
+        """All that another Mooring needs to go on with the session; nothing before its handshake."""
+        if self.handshake is None or self._initialize is None or self._initialize.id is None:
+            return b""
+        kept = _Kept(
+            self._initialize.line,
+            self._initialize.id,
+            self.handshake,
+            self._initialized,
+            self._level,
+            self._subscriptions,
+        )
+        return msgspec.json.encode(kept)
+
+    @classmethod
+    def load(cls, data: bytes) -> "Memory":
+        """What `dump` has written. Raises msgspec.DecodeError."""
+        kept, memory = msgspec.json.decode(data, type=_Kept), cls()
+        memory.opened(Replay(kept.initialize, kept.id), kept.handshake)
+        memory._initialized = kept.initialized
+        memory._level = kept.level
+        memory._subscriptions = kept.subscriptions
+        return memory
 
     def initialized(self, line: bytes) -> None:
         """The client has confirmed the handshake."""

@@ -14,6 +14,7 @@ from mooring.host.capacity import connections_within, few_descriptors
 from mooring.host.loops import loop_factory
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.pages import Pages
+from mooring.host.routes import add_routes
 from mooring.host.shutdown import DrainPolicy, shut_down, stop_children
 from mooring.host.signals import signals_to
 from mooring.host.stop import Stop
@@ -23,9 +24,6 @@ from mooring.http.limits import Limits
 from mooring.http.listener import Listener
 from mooring.http.router import Router
 from mooring.http.tls import server_context
-from mooring.proxy.sse_transport import SSETransport
-from mooring.proxy.streamable import StreamableHTTP
-from mooring.proxy.ws_transport import WebSocketTransport
 from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.workloads.workload import Workload
 
@@ -105,15 +103,8 @@ def _limits(server: ServerOptions) -> Limits:
 
 
 def _route(router: Router, workload: Workload, pages: Pages) -> None:
-    proxy = workload.proxy
-    streamable, sse, websocket = StreamableHTTP(proxy), SSETransport(proxy), WebSocketTransport(proxy)
     for base in ("", f"/{workload.name}"):
-        router.add("POST", f"{base}/mcp", streamable.post)
-        router.add("GET", f"{base}/mcp", streamable.get)
-        router.add("DELETE", f"{base}/mcp", streamable.delete)
-        router.add("GET", f"{base}/sse", sse.get)
-        router.add("POST", f"{base}/messages", sse.post)
-        router.add("GET", f"{base}/ws", websocket.get)
+        add_routes(router, workload.proxy, base)
     for method in ("GET", "HEAD"):  # health checkers use either
         router.add(method, "/livez", pages.livez)
         router.add(method, "/readyz", pages.readyz)

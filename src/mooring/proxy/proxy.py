@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mooring.errors import Unavailable
 from mooring.proxy.era_backend import EraBackend
@@ -19,14 +19,17 @@ from mooring.proxy.stateless_call import StatelessReply
 from mooring.proxy.stats import Stats
 from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
+from mooring.wire.memory import Memory
 from mooring.wire.modern import ModernRequest
 
-__all__ = ["Proxy"]
+__all__ = ["Journal", "KeptSession", "Proxy"]
 
 log = logging.getLogger("mooring.session")
 
 TICK_S = 0.25
 """Resolution of every time-out of a session: one timer for all of them, none for a call."""
+RESUMED = frozenset({"streamable-http"})
+"""Transports whose clients come back by the id of their session, whatever became of their connection."""
 TICKS_AT_REST = 4
 """A session without calls and streams can only become idle: that is noticed within a second."""
 
@@ -36,6 +39,30 @@ class Visitor(Protocol):
 
     def hang_up(self) -> None:
         """We shut down."""
+        ...
+
+
+class KeptSession(NamedTuple):
+    """A session as it survives a restart."""
+
+    id: str
+    principal: str
+    transport: str
+    client: str
+    memory: Memory
+    idle_s: float
+    """Since it was last used."""
+
+
+class Journal(Protocol):
+    """Who writes down what sessions need to survive. Called for those whose clients can come back."""
+
+    def changed(self, session: Session) -> None:
+        """There is something new to remember."""
+        ...
+
+    def ended(self, session: Session) -> None:
+        """It need not be remembered any longer."""
         ...
 
 
@@ -69,6 +96,8 @@ class Proxy:
         self.refusing: Unavailable | None = None
         """Why nobody new is let in."""
         self._draining = False
+        self._closing = False
+        self.journal: Journal | None = None
         self._quiet = asyncio.Event()
 
     @property
@@ -87,8 +116,18 @@ class Proxy:
         if refusal is not None:
             self.stats.sessions_refused += 1
             raise refusal
+        return self._make(secrets.token_urlsafe(24), principal, transport, client)
+
+    def restore(self, kept: KeptSession) -> None:
+        """A session of an earlier Mooring: it sleeps until its client calls."""
+        if kept.id not in self.sessions and len(self.sessions) < self.policy.max_sessions:
+            session = self._make(kept.id, kept.principal, kept.transport, kept.client)
+            session.last_used = self.clock() - kept.idle_s
+            session.remember(kept.memory)
+
+    def _make(self, id: str, principal: str, transport: str, client: str) -> Session:
         session = Session(
-            secrets.token_urlsafe(24),
+            id,
             server=self.name,
             principal=principal,
             transport=transport,
@@ -99,6 +138,7 @@ class Proxy:
             in_flight=self.in_flight,
             kept=self.kept,
             clock=self.clock,
+            on_changed=self._changed,
             on_closed=self._closed,
         )
         session.client = client
@@ -140,8 +180,15 @@ class Proxy:
             return None
         return session
 
+    def _changed(self, session: Session) -> None:
+        if self.journal is not None and session.transport in RESUMED:
+            self.journal.changed(session)
+
     def _closed(self, session: Session) -> None:
         self.sessions.pop(session.id, None)
+        # That we stop ends no session: its client will find it again.
+        if self.journal is not None and session.transport in RESUMED and not self._closing:
+            self.journal.ended(session)
         self._check_quiet()
 
     def _tick(self) -> None:
@@ -204,6 +251,7 @@ class Proxy:
 
     async def aclose(self, reason: str) -> None:
         """End every session; nothing of them runs afterwards."""
+        self._closing = True
         sessions = list(self.sessions.values())
         for session in sessions:
             session.close(reason, level=logging.DEBUG)

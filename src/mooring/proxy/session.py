@@ -57,6 +57,7 @@ class Session:
         "_in_flight",
         "_link",
         "_noise",
+        "_on_changed",
         "_on_closed",
         "_policy",
         "_stats",
@@ -88,6 +89,7 @@ class Session:
         in_flight: Budget,
         kept: Budget,
         clock: Callable[[], float],
+        on_changed: Callable[["Session"], None],
         on_closed: Callable[["Session"], None],
     ) -> None:
         self.id = id
@@ -107,6 +109,7 @@ class Session:
         self._in_flight = in_flight
         self._link = Link(self, backend, policy, clock, own_id, in_flight=in_flight)
         self._noise = noise
+        self._on_changed = on_changed
         self._on_closed = on_closed
         self._policy = policy
         self._stats = stats
@@ -147,6 +150,12 @@ class Session:
     def is_active(self) -> bool:
         """Something is going on here that has a time-out."""
         return bool(self.calls) or len(self.streams) > 0 or self._link.has_waiting
+
+    def remember(self, memory: Memory) -> None:
+        """It was opened before, elsewhere; with its next call it gets an instance that is told all this."""
+        self.memory = memory
+        self.streams.priming = rules_for(self.revision).priming
+        self._link.reset_by = "Mooring was restarted"
 
     # From the client
 
@@ -198,6 +207,7 @@ class Session:
         self.last_used = self._clock()
         if note.method == "notifications/initialized":
             self.memory.initialized(line)
+            self._on_changed(self)
             wanted = self._link.is_live  # another instance will be told with the rest
         elif note.method == "notifications/cancelled":
             wanted = self._cancel(note)
@@ -338,6 +348,7 @@ class Session:
         self._stats.answered(now - call.since)
         if call.method in Memory.WATCHED:
             self.memory.answered(call.method, call.params, response)
+            self._on_changed(self)
         call.reply.answer(line, now)
 
     def _open(self, call: Call, response: Envelope, line: bytes, now: float) -> None:
@@ -361,6 +372,7 @@ class Session:
         self.streams.priming = rules_for(handshake.protocol_version).priming
         self._link.works()
         self._stats.sessions_opened += 1
+        self._on_changed(self)
         call.reply.answer(line, now)
         self._tell(
             "session_opened",

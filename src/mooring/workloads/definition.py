@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 
-__all__ = ["ServerOptions"]
+__all__ = ["ServerOptions", "dump_options", "load_options"]
 
 LEAST_LEAVING = 16
 """Processes that may be in the middle of being stopped, however few sessions there can be."""
@@ -34,3 +37,25 @@ class ServerOptions:
         """Processes at once: for sessions, spares and a probe, and as many again that are being stopped."""
         in_use = self.sessions.max_sessions + self.spare + 1
         return in_use + max(in_use, LEAST_LEAVING)
+
+
+def dump_options(options: ServerOptions) -> bytes:
+    """As it is written down: equal options give equal bytes."""
+    return msgspec.json.encode(options, enc_hook=_encode_path, order="sorted")
+
+
+def load_options(data: bytes) -> ServerOptions:
+    """What `dump_options` has written, of this or an earlier Mooring. Raises msgspec.DecodeError."""
+    return msgspec.json.decode(data, type=ServerOptions, dec_hook=_decode_path)
+
+
+def _encode_path(value: Any) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError(type(value))
+
+
+def _decode_path(kind: type, value: Any) -> Path:
+    if kind is Path:
+        return Path(value)
+    raise NotImplementedError(kind)

@@ -1,0 +1,294 @@
+"""All servers of one Mooring: what is wanted of them, and making it true.
+
+What is wanted is in the store; what is the case is asked of the live generation. Both change under the
+lock of the server, for a moment only; whatever takes long (calls that finish, processes that end) is waited
+for outside it.
+
+Rules:
+- The store is written first: whatever happens then, the next start finds what was wanted.
+- `stop` and `remove` win: they take effect in every state, and whoever was about to start the server
+  finds that out after its wait (`overtaken`).
+- A name has at most one generation that is not ending. One that ends may overlap with the next.
+- One server's trouble is its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from mooring.errors import MooringError, UserError
+from mooring.proxy.proxy import Proxy
+from mooring.store.records import Desired
+from mooring.store.records import Workload as Wanted
+from mooring.supervise.snapshot import Snapshot
+from mooring.supervise.states import State as Stage
+from mooring.workloads.definition import ServerOptions, dump_options, load_options
+from mooring.workloads.generation import Generation
+from mooring.workloads.state import State
+
+__all__ = ["Addresses", "Conflict", "Fleet", "Seen"]
+
+log = logging.getLogger("mooring.workload")
+
+SETTLED = frozenset({Stage.READY, Stage.FAILED, Stage.BACKOFF, Stage.STOPPED})
+"""Where a start has led: it works, or it is known that it does not."""
+
+
+class Conflict(MooringError):
+    """Something else is being done with the server right now."""
+
+
+class Addresses(Protocol):
+    """Who makes servers reachable under their names."""
+
+    def serve(self, name: str, proxy: Proxy) -> None:
+        """From now on this one answers."""
+        ...
+
+    def close(self, name: str, why: str) -> None:
+        """Nobody answers, for now."""
+        ...
+
+    def forget(self, name: str) -> None:
+        """There is no such server any more."""
+        ...
+
+
+class Seen(NamedTuple):
+    """A server at one moment: what is wanted, and what is the case (None: it is stopped)."""
+
+    wanted: Wanted
+    options: ServerOptions | None
+    live: Generation | None
+
+    def snapshot(self) -> Snapshot | None:
+        """How its live generation is."""
+        return self.live.snapshot() if self.live is not None else None
+
+
+class _Server:
+    """One name."""
+
+    def __init__(self, wanted: Wanted, options: ServerOptions | None) -> None:
+        self.wanted = wanted
+        self.options = options
+        """None: what is written down cannot be read."""
+        self.live: Generation | None = None
+        self.is_removed = False
+        self.lock = asyncio.Lock()
+
+
+class Fleet:
+    """See the module."""
+
+    def __init__(
+        self, state: State, addresses: Addresses, *, clock: Callable[[], float], wall: Callable[[], float]
+    ) -> None:
+        self._state = state
+        self._addresses = addresses
+        self._clock = clock
+        self._wall = wall
+        self._servers: dict[str, _Server] = {}
+        self._adding = asyncio.Lock()
+        self._leaving: set[Generation] = set()
+
+    # What is known
+
+    def seen(self, name: str) -> Seen:
+        """One of them. Raises UserError if there is none."""
+        server = self._get(name)
+        return Seen(server.wanted, server.options, server.live)
+
+    def all(self) -> list[Seen]:
+        """All of them, by name."""
+        return [self.seen(name) for name in sorted(self._servers)]
+
+    def _get(self, name: str) -> _Server:
+        server = self._servers.get(name)
+        if server is None:
+            raise UserError(f"there is no server named {name}", code="unknown_server", hint="mooring ls")
+        return server
+
+    # What can be done
+
+    async def recover(self) -> None:
+        """At the start of Mooring: begin all that should run. One that cannot costs only itself."""
+        for wanted in await self._state.do(lambda store: store.workloads()):
+            server = self._servers[wanted.name] = _Server(wanted, _options_of(wanted))
+            if wanted.desired is Desired.STOPPED:
+                self._addresses.close(wanted.name, "it was stopped")
+                continue
+            async with server.lock:
+                try:
+                    await self._begin(server)
+                except MooringError as error:
+                    log.error("%s cannot be started: %s", wanted.name, error.message)
+                    self._addresses.close(wanted.name, error.message)
+
+    async def run(self, options: ServerOptions, *, replace: bool = False) -> bool:
+        """Have a server of that name, as described. Returns whether anything had to be done."""
+        definition = dump_options(options)
+        async with self._adding:
+            server = self._servers.get(options.name)
+            if server is None:
+                wanted = await self._state.do(lambda store: store.add(options.name, definition))
+                server = self._servers[options.name] = _Server(wanted, options)
+                async with server.lock:
+                    self._start(server)
+                await self._begun(server)
+                return True
+        if server.wanted.definition != definition:
+            if not replace:
+                raise UserError(
+                    f"there is a server named {options.name}, with another definition",
+                    code="name_taken",
+                    hint=f"mooring status {options.name} shows it; --replace puts this one in its place",
+                )
+            await self._begin_anew(server, "replaced by another definition", options)
+            return True
+        if server.wanted.desired is Desired.RUNNING:
+            return False
+        await self.start(options.name)
+        return True
+
+    async def start(self, name: str) -> None:
+        """Have it run, now: also when it is waiting to be restarted."""
+        server = self._get(name)
+        async with server.lock:
+            self._check_there(server)
+            if server.live is not None and server.live.is_ending:
+                raise _conflict(name, "is being stopped")
+            if server.live is None:
+                await self._begin(server)
+            else:
+                server.live.workload.supervisor.skip_wait()
+
+    async def restart(self, name: str, calls_s: float | None) -> None:
+        """End it, then have it run."""
+        server = self._get(name)
+        await self._begin_anew(server, "restarted by request", None, calls_s)
+
+    async def stop(self, name: str, calls_s: float | None) -> int:
+        """Have it not run. Returns how many calls were cut, when all of it has ended."""
+        server = self._get(name)
+        async with server.lock:
+            self._check_there(server)
+            generation = server.wanted.generation
+            await self._state.do(lambda store: store.want(name, generation, Desired.STOPPED))
+            server.wanted = server.wanted._replace(desired=Desired.STOPPED)
+            live = server.live
+        return await self._end(server, live, "stopped by request", calls_s)
+
+    async def remove(self, name: str, calls_s: float | None) -> int:
+        """Forget it: the name is free at once. Returns how many calls were cut, when all of it has ended."""
+        server = self._get(name)
+        async with server.lock:
+            self._check_there(server)
+            generation = server.wanted.generation
+            await self._state.do(lambda store: store.remove(name, generation))
+            server.is_removed = True
+            del self._servers[name]
+            self._addresses.forget(name)
+            live = server.live
+        return await self._end(server, live, "removed", calls_s)
+
+    async def settled(self, name: str) -> Seen:
+        """When it is known what its start has led to."""
+        while True:
+            seen = self.seen(name)
+            snapshot = seen.snapshot()
+            if snapshot is None or snapshot.state in SETTLED:
+                return seen
+            await asyncio.sleep(0.02)
+
+    async def aclose(self, cause: str, calls_s: float | None) -> int:
+        """End all of them, together. What is wanted stays; returns how many calls were cut."""
+        live = {server.live for server in self._servers.values() if server.live is not None}
+        ends = [generation.end(cause, calls_s) for generation in live | self._leaving]
+        return sum(await asyncio.gather(*ends))
+
+    def hurry(self) -> None:
+        """No more patience with whatever is ending."""
+        for generation in self._leaving:
+            generation.hurry()
+
+    # How it is done
+
+    async def _begin_anew(
+        self, server: _Server, cause: str, options: ServerOptions | None, calls_s: float | None = None
+    ) -> None:
+        name = server.wanted.name
+        async with server.lock:
+            self._check_there(server)
+            if server.live is not None and server.live.is_ending:
+                raise _conflict(name, "is being stopped")
+            live = server.live
+        await self._end(server, live, cause, calls_s)
+        async with server.lock:
+            self._check_there(server)
+            if server.wanted.desired is Desired.STOPPED and live is not None:
+                raise _conflict(name, "was stopped meanwhile")
+            await self._begin(server, options)
+
+    async def _begin(self, server: _Server, options: ServerOptions | None = None) -> None:
+        """Its next generation; the lock is held."""
+        wanted, definition = server.wanted, dump_options(options) if options is not None else None
+        server.wanted = await self._state.do(
+            lambda store: store.begin(wanted.name, after=wanted.generation, definition=definition)
+        )
+        server.options = options or server.options
+        self._start(server)
+        await self._begun(server)
+
+    def _start(self, server: _Server) -> None:
+        if server.options is None:
+            name = server.wanted.name
+            raise UserError(
+                f"what is known of {name} cannot be read by this Mooring",
+                code="bad_definition",
+                hint=f"mooring rm {name}, then run it again",
+            )
+        generation = Generation(
+            server.wanted, server.options, self._state, clock=self._clock, wall=self._wall
+        )
+        server.live = generation
+        self._addresses.serve(server.wanted.name, generation.workload.proxy)
+
+    @staticmethod
+    async def _begun(server: _Server) -> None:
+        if server.live is not None:
+            await server.live.begin()
+
+    async def _end(self, server: _Server, live: Generation | None, cause: str, calls_s: float | None) -> int:
+        if live is None:
+            return 0
+        self._leaving.add(live)
+        cut = await live.end(cause, calls_s)
+        self._leaving.discard(live)
+        if server.live is live:
+            server.live = None
+            if not server.is_removed:
+                self._addresses.close(server.wanted.name, cause)
+        return cut
+
+    @staticmethod
+    def _check_there(server: _Server) -> None:
+        if server.is_removed:
+            raise _conflict(server.wanted.name, "was removed meanwhile")
+
+
+def _conflict(name: str, what: str) -> Conflict:
+    return Conflict(
+        f"{name} is {what}" if what.startswith("being") else f"{name} was {what}", code="conflict"
+    )
+
+
+def _options_of(wanted: Wanted) -> ServerOptions | None:
+    try:
+        return load_options(wanted.definition)
+    except msgspec.DecodeError as error:
+        log.error("the definition of %s cannot be read: %s", wanted.name, error)
+        return None

@@ -1,0 +1,90 @@
+"""One incarnation of a named server: from its first start to the end of its last process.
+
+It never begins twice; the next start is another generation. Its end may take a while (calls finish,
+streams are ended, processes stop), and the next one need not wait for that: whatever this one still
+writes is about a generation that is no more, and is not taken.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from mooring.store.records import Session as Record
+from mooring.store.records import Workload as Wanted
+from mooring.store.store import StaleGeneration
+from mooring.supervise.snapshot import Snapshot
+from mooring.workloads.definition import ServerOptions
+from mooring.workloads.session_keeper import SessionKeeper
+from mooring.workloads.state import State
+from mooring.workloads.workload import Workload
+
+__all__ = ["Generation"]
+
+
+class Generation:
+    """See the module. `number` is what the store calls it."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        options: ServerOptions,
+        state: State,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self.name = wanted.name
+        self.number = wanted.generation
+        self.began_at = wall()
+        self.workload = Workload(options, clock=clock)
+        self._state = state
+        self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)
+        self._ending: asyncio.Task[int] | None = None
+
+    @property
+    def is_ending(self) -> bool:
+        """It was told to end, or has."""
+        return self._ending is not None
+
+    def snapshot(self) -> Snapshot:
+        """How it is."""
+        return self.workload.supervisor.snapshot()
+
+    async def begin(self) -> None:
+        """Take over the sessions of its predecessor, and start."""
+        records = await self._state.do(lambda store: store.sessions(self.name))
+        if not self.is_ending:
+            self._keeper.restore(records)
+            self.workload.start()
+
+    async def end(self, cause: str, calls_s: float | None) -> int:
+        """Finish what is under way, for so long; then stop everything. Returns how many calls were cut.
+
+        Idempotent: whoever asks again waits for the same end.
+        """
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(cause, calls_s), name=f"{self.name}: ending")
+        return await asyncio.shield(self._ending)
+
+    def hurry(self) -> None:
+        """No more patience: neither with calls nor with processes."""
+        self.workload.proxy.cut("shutting_down", "stopped at once; the call was not finished")
+        self.workload.hurry()
+
+    async def _end(self, cause: str, calls_s: float | None) -> int:
+        proxy = self.workload.proxy
+        self.workload.drain(cause)
+        proxy.refuse_new(cause)
+        proxy.hang_up()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(calls_s):
+                await proxy.wait_quiet()
+        cut = proxy.cut("shutting_down", f"{cause}; the call was not finished")
+        proxy.hang_up()
+        await self.workload.stop(cause)
+        await self._keeper.aclose()
+        return cut
+
+    async def _keep(self, changed: list[Record], ended: list[str]) -> None:
+        with suppress(StaleGeneration):  # its successor has them
+            await self._state.do(lambda store: store.keep_sessions(self.name, self.number, changed, ended))

@@ -1,0 +1,218 @@
+"""Many servers, as they are wanted: run, stopped, started, replaced, removed, recovered. Real processes."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.errors import UserError
+from mooring.host.routes import add_routes
+from mooring.http.router import Router
+from mooring.proxy.proxy import Proxy
+from mooring.store.records import Desired
+from mooring.store.store import Store
+from mooring.supervise.states import State as Stage
+from mooring.workloads import session_keeper
+from mooring.workloads.definition import ServerOptions, dump_options, load_options
+from mooring.workloads.fleet import Conflict, Fleet
+from mooring.workloads.state import State
+from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
+from tests.http_client import serving
+from tests.mcp_client import McpClient, client_of
+from tests.support import children, until, within
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_keeper, "WRITE_S", 0.01)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    before = children()
+    yield
+    assert children() <= before
+
+
+class Street:
+    """Where the servers of a fleet are reached, in a test."""
+
+    def __init__(self) -> None:
+        self.router = Router()
+        self.closed: dict[str, str] = {}
+        self.port = 0
+
+    def serve(self, name: str, proxy: Proxy) -> None:
+        self.closed.pop(name, None)
+        add_routes(self.router, proxy, f"/{name}")
+
+    def close(self, name: str, why: str) -> None:
+        self.closed[name] = why
+
+    def forget(self, name: str) -> None:
+        self.closed.pop(name, None)
+
+
+@asynccontextmanager
+async def fleet_in(directory: Path) -> AsyncIterator[tuple[Fleet, Street]]:
+    """One life of Mooring, on a directory that may have seen others."""
+    store = Store(directory, time.time)
+    store.claim(1, "boot")
+    state, street = State(store), Street()
+    fleet = Fleet(state, street, clock=time.monotonic, wall=time.time)
+    async with serving(street.router) as served:
+        street.port = served.port
+        await fleet.recover()
+        try:
+            yield fleet, street
+        finally:
+            await fleet.aclose("end of test", 0.2)
+            await state.aclose()
+
+
+def described(name: str = "one", *words: str, **options: Any) -> ServerOptions:
+    return ServerOptions(name=name, argv=(*SCRIPTED, *words), env=ENVIRONMENT, patience=SHORT, **options)
+
+
+async def reached(street: Street, name: str = "one") -> int:
+    async with client_of(street.port, path=f"/{name}/mcp") as client:
+        return await client.pid()
+
+
+def test_options_are_written_down_and_read_again() -> None:
+    options = described("one", "--mute", cwd=Path("/tmp"), spare=3)
+    assert load_options(dump_options(options)) == options
+    assert dump_options(load_options(dump_options(options))) == dump_options(options)
+
+
+async def test_run_stop_start_and_remove(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, street):
+        assert await fleet.run(described())
+        assert (await fleet.settled("one")).snapshot().state is Stage.READY  # type: ignore[union-attr]
+        assert await reached(street)
+        assert not await fleet.run(described()), "the same once more is nothing"
+        with pytest.raises(UserError, match="another definition"):
+            await fleet.run(described("one", "--mute"))
+        assert await fleet.stop("one", 1.0) == 0
+        seen = fleet.seen("one")
+        assert (seen.live, seen.wanted.desired, street.closed) == (
+            None,
+            Desired.STOPPED,
+            {"one": "stopped by request"},
+        )
+        assert await fleet.stop("one", 1.0) == 0, "to stop it again is nothing"
+        assert await fleet.run(described()), "to run it is to start it"
+        assert await reached(street) and not street.closed
+        await fleet.remove("one", 1.0)
+        assert fleet.all() == []
+        for action in (fleet.start("one"), fleet.stop("one", 1.0), fleet.remove("one", 1.0)):
+            with pytest.raises(UserError, match="no server named one"):
+                await action
+
+
+async def test_a_session_survives_a_restart_a_replacement_and_the_next_mooring(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, street):
+        await fleet.run(described())
+        async with client_of(street.port, path="/one/mcp") as client:
+            pids = [await client.pid()]
+            await fleet.restart("one", 1.0)
+            pids.append(await client.pid())
+            await fleet.run(described("one", "--capabilities", '{"tools": {}}'), replace=True)
+            pids.append(await client.pid())
+            session = client.session
+            generations = [fleet.seen("one").wanted.generation]
+    async with fleet_in(tmp_path) as (fleet, street), McpClient(street.port, path="/one/mcp") as client:
+        client.session = session
+        pids.append(await client.pid())
+        generations.append(fleet.seen("one").wanted.generation)
+        assert len(set(pids)) == 4 and generations[0] < generations[1]
+
+
+async def test_what_was_stopped_stays_stopped(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, _street):
+        await fleet.run(described("one"))
+        await fleet.run(described("two"))
+        await fleet.stop("one", 1.0)
+    async with fleet_in(tmp_path) as (fleet, street):
+        assert [seen.live is not None for seen in fleet.all()] == [False, True]
+        assert street.closed == {"one": "it was stopped"} and await reached(street, "two")
+
+
+async def test_a_name_is_free_while_its_last_bearer_still_drains(tmp_path: Path) -> None:
+    """The reported case: removed and run again with a stream held open; the new one is not disturbed."""
+    async with fleet_in(tmp_path) as (fleet, street):
+        await fleet.run(described())
+        async with client_of(street.port, path="/one/mcp") as old:
+            await old.stream()
+            call = await old.send("POST", old.request("x/hold"))
+            await until(lambda: fleet.seen("one").live.workload.proxy.calls_in_flight == 1)  # type: ignore[union-attr]
+            removing = asyncio.create_task(fleet.remove("one", 1.0))
+            await until(lambda: not fleet.all())
+            assert await fleet.run(described())
+            pid = await reached(street)
+            known = fleet.seen("one").wanted
+            assert await removing == 1, "the call of the old one was cut at its deadline"
+            assert b"shutting_down" in (await call.answer()).body
+            assert fleet.seen("one").wanted == known and await reached(street) != pid
+    async with fleet_in(tmp_path) as (fleet, _street):
+        assert fleet.seen("one").wanted.definition == known.definition
+
+
+@pytest.mark.parametrize("what", ["starting", "backoff", "failed", "ready"])
+async def test_stop_and_remove_win_in_every_state(tmp_path: Path, what: str) -> None:
+    words = {
+        "starting": ("--mute",),
+        "backoff": ("--die-at-initialize",),
+        "failed": ("--refuse",),
+        "ready": (),
+    }
+    async with fleet_in(tmp_path) as (fleet, _street):
+        for ending in (fleet.stop, fleet.remove):
+            await fleet.run(described("one", *words[what]), replace=True)
+            await until(lambda: fleet.seen("one").snapshot().state == what)  # type: ignore[union-attr]
+            async with within():
+                await ending("one", 1.0)
+        assert fleet.all() == []
+        await asyncio.sleep(0.2)
+        assert fleet.all() == []
+
+
+async def test_two_at_once_of_which_one_wins(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, street):
+        await fleet.run(described())
+        async with client_of(street.port, path="/one/mcp") as client:
+            await client.send("POST", client.request("x/hold"))
+            await until(lambda: fleet.seen("one").live.workload.proxy.calls_in_flight == 1)  # type: ignore[union-attr]
+            restarting = asyncio.create_task(fleet.restart("one", 0.5))
+            await until(lambda: fleet.seen("one").live.is_ending)  # type: ignore[union-attr]
+            with pytest.raises(Conflict, match="being stopped"):
+                await fleet.start("one")
+            stopping = asyncio.create_task(fleet.stop("one", 0.5))
+            with pytest.raises(Conflict, match="stopped meanwhile"):
+                await restarting
+            assert await stopping == 1
+        assert fleet.seen("one").live is None
+        assert fleet.seen("one").wanted.desired is Desired.STOPPED
+
+
+async def test_many_who_run_the_same_get_one(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, street):
+        done = await asyncio.gather(*(fleet.run(described()) for _ in range(8)))
+        assert sorted(done) == [False] * 7 + [True]
+        assert await reached(street)
+
+
+async def test_one_that_cannot_be_read_or_started_costs_only_itself(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, _street):
+        await fleet.run(described("good"))
+        await fleet._state.do(lambda store: store.add("odd", b'{"name":7}'))
+    async with fleet_in(tmp_path) as (fleet, street):
+        assert await reached(street, "good")
+        assert "odd" in street.closed
+        with pytest.raises(UserError, match="cannot be read"):
+            await fleet.start("odd")
+        await fleet.remove("odd", 1.0)

@@ -1,4 +1,4 @@
-"""Which app answers which path: an exact table, nothing clever."""
+"""Which app answers which path: an exact table, and apps for all that is below a prefix."""
 
 from mooring.http.problems import problem
 from mooring.wire.http import App, Exchange
@@ -15,6 +15,18 @@ class Router:
     def __init__(self, *, hint: str = "") -> None:
         self._hint = hint
         self._routes: dict[str, dict[str, App]] = {}
+        self._mounts: dict[str, App] = {}
+
+    def mount(self, prefix: str, app: App) -> "Router":
+        """Answer everything below `prefix` with `app`, in place of what was there before."""
+        self._mounts[prefix] = app
+        return self
+
+    def clear(self, prefix: str) -> None:
+        """Nothing is below `prefix` any more."""
+        self._mounts.pop(prefix, None)
+        for path in [path for path in self._routes if path.startswith(f"{prefix}/")]:
+            del self._routes[path]
 
     def add(self, method: str, path: str, app: App) -> "Router":
         """Answer `method path` with `app`; returns itself, so that routes can be chained."""
@@ -26,6 +38,10 @@ class Router:
         request = exchange.request
         methods = self._routes.get(request.path)
         if methods is None:
+            mounted = self._mounted(request.path)
+            if mounted is not None:
+                mounted(exchange)
+                return
             exchange.respond(
                 problem(404, "not_found", f"nothing is served at {request.path}", hint=self._hint)
             )
@@ -43,3 +59,10 @@ class Router:
             )
             return
         app(exchange)
+
+    def _mounted(self, path: str) -> App | None:
+        """By its first segments: names of servers are one, the prefix of the API is two."""
+        for prefix in (path[: path.find("/", 1)], "/".join(path.split("/", 3)[:3])):
+            if (app := self._mounts.get(prefix)) is not None:
+                return app
+        return None

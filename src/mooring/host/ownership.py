@@ -1,0 +1,61 @@
+"""One daemon for one state directory.
+
+A lock of the system on a file, held for as long as the daemon lives: it goes with the process, however
+that ends. The file says who holds it, by a nonce that the daemon also tells over its socket; a pid alone
+may be somebody else's by now.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from mooring.errors import Unavailable
+
+__all__ = ["AlreadyOwned", "holder", "owning"]
+
+
+class AlreadyOwned(Unavailable):
+    """Another daemon has the directory."""
+
+
+@contextlib.contextmanager
+def owning(path: Path) -> Iterator["Ownership"]:
+    """Hold the lock for the length of the block. Raises AlreadyOwned."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = holder(path).get("pid", "unknown")
+            raise AlreadyOwned(
+                f"another daemon (pid {who}) has {path.parent}", code="already_running"
+            ) from None
+        yield Ownership(descriptor)
+    finally:
+        # The file stays: whoever waits for the lock must find the same one.
+        os.close(descriptor)
+
+
+class Ownership:
+    """The lock, held."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def tell(self, **about: object) -> None:
+        """Write who holds it."""
+        data = json.dumps(about).encode()
+        os.pwrite(self._descriptor, data, 0)
+        os.ftruncate(self._descriptor, len(data))
+
+
+def holder(path: Path) -> dict[str, object]:
+    """What the one who holds the lock, or has held it last, said of itself."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

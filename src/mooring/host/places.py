@@ -1,0 +1,84 @@
+"""Where the daemon keeps its things, and where it is reached. One place for each state directory."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mooring.errors import UserError
+
+__all__ = ["Places", "find_places"]
+
+DEFAULT_PORT = 4670
+LONGEST_SOCKET_PATH = 100
+"""The system takes 107 characters on Linux, 103 on macOS."""
+
+
+class Places(NamedTuple):
+    """Of one daemon."""
+
+    state: Path
+    port: int
+
+    @property
+    def lock(self) -> Path:
+        """Held by the daemon for as long as it lives; says who it is."""
+        return self.state / "daemon.lock"
+
+    @property
+    def log(self) -> Path:
+        """What the daemon says of itself."""
+        return self.state / "daemon.log"
+
+    @property
+    def token(self) -> Path:
+        """For the API on the TCP port."""
+        return self.state / "token"
+
+    @property
+    def socket(self) -> Path:
+        """Where commands reach it; elsewhere if the directory has too long a name for a socket."""
+        path = self.state / "daemon.sock"
+        if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+            return path
+        name = hashlib.sha256(os.fsencode(self.state)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"mooring-{os.getuid()}" / f"{name}.sock"
+
+    def make(self) -> None:
+        """Have the directories, for the user alone. Raises UserError."""
+        for directory in (self.state, self.socket.parent):
+            try:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                found = directory.stat()
+            except OSError as error:
+                raise _unusable(directory, error.strerror or str(error)) from None
+            if found.st_uid != os.getuid():
+                raise _unusable(directory, "it belongs to somebody else")
+            if found.st_mode & 0o077:
+                directory.chmod(0o700)
+
+
+def _unusable(directory: Path, why: str) -> UserError:
+    return UserError(
+        f"{directory} cannot be used for Mooring's state: {why}",
+        code="state_unusable",
+        hint="set MOORING_STATE_DIR to a directory that is yours",
+    )
+
+
+def find_places(environment: Mapping[str, str]) -> Places:
+    """By MOORING_STATE_DIR and MOORING_PORT, or the usual ones. Raises UserError."""
+    given = environment.get("MOORING_STATE_DIR")
+    if given:
+        state = Path(given).expanduser().absolute()
+    else:
+        home = environment.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+        state = Path(home) / "mooring"
+    text = environment.get("MOORING_PORT") or str(DEFAULT_PORT)
+    if not text.isdecimal() or not 0 <= int(text) <= 65535:
+        raise UserError(
+            f"MOORING_PORT={text!r} is no port", code="bad_port", hint="give a number up to 65535"
+        )
+    return Places(state, int(text))

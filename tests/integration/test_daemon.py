@@ -1,0 +1,225 @@
+"""The daemon, in the test's own loop: its socket, its API, its port, its end."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.api.client import ApiClient, NotRunning
+from mooring.errors import ListenFailed, Unavailable, UserError
+from mooring.host import daemon
+from mooring.host.daemon import DaemonOptions
+from mooring.host.ownership import AlreadyOwned, holder
+from mooring.host.places import Places, find_places
+from mooring.host.stop import Stop
+from mooring.workloads import session_keeper
+from mooring.workloads.definition import dump_options
+from tests.hosting import SCRIPTED
+from tests.integration.test_fleet import described
+from tests.mcp_client import McpClient, client_of
+from tests.support import children, until, within
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(session_keeper, "WRITE_S", 0.01)
+    before = children()
+    yield
+    assert children() <= before
+
+
+class Life:
+    """One run of the daemon."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.stop = Stop(time.monotonic)
+        self.client = ApiClient(places.socket)
+        self.task: asyncio.Task[int] | None = None
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        return await asyncio.to_thread(self.client.ask, method, path, body)
+
+    async def run(self, name: str, *words: str, replace: bool = False) -> Any:
+        options = msgspec.json.decode(dump_options(described(name, *words)))
+        return await self.ask("PUT", f"/servers/{name}", {"options": options, "replace": replace})
+
+    async def end(self) -> int:
+        assert self.task is not None
+        self.stop.request("end of test")
+        async with within(60):
+            return await self.task
+
+
+@asynccontextmanager
+async def living(state: Path, port: int = 0, **options: Any) -> AsyncIterator[Life]:
+    life = Life(Places(state, port))
+    options = {"drain_timeout_s": 2.0, **options}
+    life.task = asyncio.create_task(daemon.run(DaemonOptions(places=life.places, **options), life.stop))
+    await until(lambda: life.places.socket.exists() or life.task is None or life.task.done())
+    try:
+        yield life
+    finally:
+        if not life.task.done():
+            await life.end()
+
+
+async def test_a_server_from_the_first_to_the_last_word(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        about = await life.ask("GET", "/daemon")
+        assert holder(life.places.lock) == about
+        assert await life.ask("GET", "/servers") == []
+        done = await life.run("one")
+        assert done["changed"] and done["server"]["name"] == "one"
+        url = done["server"]["url"]
+        assert url == f"http://127.0.0.1:{about['port']}/one/mcp"
+        async with client_of(about["port"], path="/one/mcp") as client:
+            pid = await client.pid()
+            [server] = await life.ask("GET", "/servers")
+            assert (server["state"], server["sessions"], server["generation"]) == ("ready", 1, 1)
+            assert pid in [instance["pid"] for instance in server["instances"]]
+            assert server["memory_bytes"] > 1_000_000 and server["command"] == list(SCRIPTED)
+            assert not (await life.run("one"))["changed"]
+            with pytest.raises(UserError, match="another definition"):
+                await life.run("one", "--mute")
+            await life.ask("POST", "/servers/one/restart")
+            assert await client.pid() != pid, "the session goes on"
+            await life.ask("POST", "/servers/one/stop")
+            answer = await client.raw("POST", client.request("x/pid"))
+            assert (answer.status, "retry-after" in answer.headers) == (503, True)
+            assert "mooring start one" in answer.body.decode()
+            await life.ask("POST", "/servers/one/start")
+            assert await client.pid()
+        assert (await life.ask("DELETE", "/servers/one"))["cut"] == 0
+        async with McpClient(about["port"], path="/one/mcp") as client:
+            assert (await client.raw("POST", client.request("x/pid"))).status == 404
+        for method, path in (("GET", "/servers/one"), ("DELETE", "/servers/one"), ("GET", "/nothing")):
+            with pytest.raises(UserError):
+                await life.ask(method, path)
+    with pytest.raises(NotRunning):
+        life.client.ask("GET", "/daemon")
+
+
+async def test_sessions_and_servers_come_back_with_the_next_one(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        await life.run("one")
+        await life.run("two")
+        await life.ask("POST", "/servers/two/stop")
+        port = (await life.ask("GET", "/daemon"))["port"]
+        async with client_of(port, path="/one/mcp") as client:
+            session = client.session
+    async with living(tmp_path, port) as life, McpClient(port, path="/one/mcp") as client:
+        client.session = session
+        async with within():
+            while (await client.raw("POST", client.request("x/any"))).status != 200:
+                await asyncio.sleep(0.02)
+        states = {server["name"]: server["state"] for server in await life.ask("GET", "/servers")}
+        assert states["two"] == "stopped" and states["one"] in ("starting", "ready")
+
+
+async def test_there_is_one_daemon_for_a_directory(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        with pytest.raises(AlreadyOwned):
+            await daemon.run(DaemonOptions(places=life.places), Stop(time.monotonic))
+        assert (await life.ask("GET", "/daemon"))["pid"]
+
+
+async def test_a_port_that_is_taken_is_explained(tmp_path: Path) -> None:
+    async with living(tmp_path / "a") as life:
+        port = (await life.ask("GET", "/daemon"))["port"]
+        with pytest.raises(ListenFailed):
+            await daemon.run(DaemonOptions(places=Places(tmp_path / "b", port)), Stop(time.monotonic))
+
+
+async def test_the_api_on_the_port_needs_the_token(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        port = (await life.ask("GET", "/daemon"))["port"]
+        assert life.places.token.stat().st_mode & 0o077 == 0
+        token = life.places.token.read_text().strip()
+        async with McpClient(port, path="/api/v1/servers") as client:
+            assert (await client.raw("GET")).status == 401
+            answer = await client.raw("GET", Authorization=f"Bearer {token}")
+            assert (answer.status, json.loads(answer.body)) == (200, [])
+            answer = await client.raw("GET", Authorization=f"Bearer {token}", Host="evil.example")
+            assert answer.status == 403
+
+
+async def test_the_document_of_the_api(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        document = await life.ask("GET", "/openapi.json")
+        assert document["openapi"].startswith("3.1")
+        assert set(document["paths"]["/api/v1/servers/{name}"]) == {"get", "put", "delete"}
+        assert {"Server", "Daemon", "Changed", "Problem"} <= set(document["components"]["schemas"])
+
+
+async def test_calls_in_flight_are_finished_first(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        await life.run("one")
+        port = (await life.ask("GET", "/daemon"))["port"]
+        async with client_of(port, path="/one/mcp") as client:
+            held = await client.send("POST", client.request("x/hold"))
+            async with within():
+                while not (await life.ask("GET", "/servers/one"))["calls"]:
+                    pass
+            ending = asyncio.create_task(life.end())
+            async with within():
+                assert b"shutting_down" in (await held.answer()).body
+            assert await ending == 3
+
+
+async def test_the_daemon_can_be_asked_to_end(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        await life.ask("POST", "/daemon/stop")
+        assert life.task is not None
+        async with within():
+            assert await life.task == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{", "malformed"),
+        (b'{"options": {}}', "malformed"),
+        (b'{"options": {"argv": "x"}}', "malformed"),
+        (b"[]", "malformed"),
+    ],
+)
+async def test_bad_requests_are_told_what_is_wrong(tmp_path: Path, body: bytes, words: str) -> None:
+    async with living(tmp_path) as life:
+        token = life.places.token.read_text().strip()
+        port = (await life.ask("GET", "/daemon"))["port"]
+        async with McpClient(port, path="/api/v1/servers/one") as client:
+            head = client.head("POST", body, Authorization=f"Bearer {token}").replace(b"POST", b"PUT", 1)
+            peer = await client.peer()
+            peer.send(head)
+            async with within():
+                answer = await peer.answer()
+            assert answer.status == 400 and words in answer.body.decode()
+
+
+def test_places(tmp_path: Path) -> None:
+    assert find_places({"MOORING_STATE_DIR": str(tmp_path), "MOORING_PORT": "5"}) == Places(tmp_path, 5)
+    assert find_places({"XDG_STATE_HOME": str(tmp_path)}) == Places(tmp_path / "mooring", 4670)
+    with pytest.raises(UserError, match="no port"):
+        find_places({"MOORING_PORT": "many"})
+    deep = Places(tmp_path / ("x" * 120), 1)
+    assert len(str(deep.socket)) < 100
+    deep.make()
+    assert deep.socket.parent.stat().st_mode & 0o077 == 0
+
+
+async def test_a_directory_with_a_long_name(tmp_path: Path) -> None:
+    async with living(tmp_path / ("x" * 120)) as life:
+        assert (await life.ask("GET", "/daemon"))["pid"]
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    with pytest.raises(NotRunning):
+        ApiClient(tmp_path / "nothing").ask("GET", "/daemon")
+    assert issubclass(AlreadyOwned, Unavailable)

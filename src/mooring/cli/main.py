@@ -13,6 +13,8 @@ import click
 from mooring import __version__
 from mooring.cli.completion import completion
 from mooring.cli.run import run
+from mooring.cli.serve import serve
+from mooring.cli.servers import COMMANDS
 from mooring.cli.stdio import stdio
 from mooring.errors import MooringError, exit_status
 
@@ -21,15 +23,18 @@ __all__ = ["cli", "main"]
 EXAMPLES = """\
 \b
 Examples:
-  mooring run --foreground time -- uvx mcp-server-time
-  mooring stdio http://127.0.0.1:4670/mcp
+  mooring run time -- uvx mcp-server-time
+  mooring ls
+  mooring stdio http://127.0.0.1:4670/time/mcp
   mooring run --help
   eval "$(mooring completion bash)"
 
 \b
 Environment:
-  MOORING_DEBUG=1   show debug messages, and tracebacks with errors
-  NO_COLOR=1        no colours
+  MOORING_PORT=N           where the daemon listens; 4670 if it is not set
+  MOORING_STATE_DIR=DIR    where it keeps its state; several can run, each with its own
+  MOORING_DEBUG=1          show debug messages, and tracebacks with errors
+  NO_COLOR=1               no colours
 """
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -44,6 +49,9 @@ def cli() -> None:
 
 
 cli.add_command(run)
+for command in COMMANDS:
+    cli.add_command(command)
+cli.add_command(serve)
 cli.add_command(stdio)
 cli.add_command(completion)
 

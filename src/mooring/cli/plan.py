@@ -16,7 +16,7 @@ from mooring.runtimes.environment import build_environment, read_env_file
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 
-__all__ = ["plan_foreground"]
+__all__ = ["plan_foreground", "plan_server"]
 
 
 def plan_foreground(
@@ -28,16 +28,17 @@ def plan_foreground(
     `command`: what came after `--`; `ours`: our environment.
     """
     return ForegroundOptions(
-        server=_plan_server(given, chosen, command, ours),
+        server=plan_server(given, chosen, command, ours),
         listen=_plan_listen(given, chosen),
         drain_delay_s=given["drain_delay"],
         drain_timeout_s=given["drain_timeout"],
     )
 
 
-def _plan_server(
+def plan_server(
     given: Mapping[str, Any], chosen: Collection[str], command: tuple[str, ...], ours: Mapping[str, str]
 ) -> ServerOptions:
+    """The server alone, or a `UserError`; see `plan_foreground`."""
     if not command or not command[0].strip():
         raise UserError(
             "there is no command to run" if not command else "the command to run is empty",

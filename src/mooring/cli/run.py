@@ -2,6 +2,7 @@
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,9 +27,27 @@ __all__ = ["run"]
 COUNT = Parsed("n", parse_count)
 SPAN = Parsed("time", parse_duration)
 LIMIT = Parsed("time|none", parse_limit)
+FOREGROUND_ONLY = frozenset(
+    {
+        "host",
+        "port",
+        "unix",
+        "tls_cert",
+        "tls_key",
+        "allow_remote",
+        "token_file",
+        "no_auth",
+        "allow_host",
+        "allow_origin",
+        "no_restart",
+        "drain_delay",
+        "drain_timeout",
+    }
+)
 READABLE_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
-where = section("Where it listens")
+mode = section("Mode")
+where = section("Where it listens (with --foreground)")
 who = section("Who may use it")
 environment = section("What the server gets")
 sessions = section("Sessions and calls")
@@ -64,9 +83,11 @@ def _in_kubernetes() -> bool:
 
 @click.command(cls=ServerCommand, epilog=EXAMPLES)
 @click.argument("name", type=Parsed("name", parse_name))
-@section("Mode")(
-    "--foreground", is_flag=True, help="Serve from this process until it is told to stop. Required for now."
+@mode(
+    "--foreground", is_flag=True, help="Serve from this process until it is told to stop; without the daemon."
 )
+@mode("--replace", is_flag=True, help="Put it in the place of a server of that name with another definition.")
+@mode("--no-wait", is_flag=True, help="Do not wait until it is ready.")
 @where("--host", metavar="HOST", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @where(
     "--port",
@@ -202,18 +223,40 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     it is run as it is, without a shell. Clients connect to http://127.0.0.1:4670/mcp, each
     with a process of its own, and keep their session when that process crashes.
     """
-    if not given["foreground"]:
-        raise UserError(
-            "background mode does not exist yet",
-            code="foreground_required",
-            hint="add --foreground",
-        )
+    chosen = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    run_it = _run_here if given["foreground"] else _run_in_background
+    return run_it(given, chosen, ctx.obj)
+
+
+def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:
+    """Give the server to the daemon, and wait until it is known whether it works."""
+    if wrong := sorted(chosen & FOREGROUND_ONLY):
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
+        raise UserError(f"{told}: of use with --foreground only", code="foreground_only", hint="leave it out")
+    import json  # noqa: PLC0415 - heavy from here on
+
+    from mooring.cli.plan import plan_server  # noqa: PLC0415
+    from mooring.cli.reach import reach  # noqa: PLC0415
+    from mooring.cli.servers import wait_ready  # noqa: PLC0415
+    from mooring.workloads.definition import dump_options  # noqa: PLC0415
+
+    # The daemon's own directory is of no meaning to anybody.
+    options = plan_server({**given, "cwd": given["cwd"] or str(Path.cwd())}, chosen, command, os.environ)
+    client = reach(start=True)
+    body = {"options": json.loads(dump_options(options)), "replace": given["replace"]}
+    server = client.ask("PUT", f"/servers/{given['name']}", body)["server"]
+    if not given["no_wait"]:
+        server = wait_ready(client, given["name"])
+    click.echo(server["url"])
+    return 0
+
+
+def _run_here(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:
     # Heavy from here on.
     from mooring.cli import output  # noqa: PLC0415
     from mooring.cli.plan import plan_foreground  # noqa: PLC0415
 
-    chosen = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
-    options = plan_foreground(given, chosen, ctx.obj, os.environ)
+    options = plan_foreground(given, chosen, command, os.environ)
     with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:
         from mooring.host import foreground  # noqa: PLC0415
 

@@ -1,0 +1,82 @@
+"""The daemon, for a command: reached, or started first."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from mooring.api.client import ApiClient, NotRunning
+from mooring.errors import Unavailable
+from mooring.host.places import Places, find_places
+
+__all__ = ["reach"]
+
+START_S = 20.0
+"""For a daemon to answer after it was started; it answers before its servers do."""
+LOOK_AGAIN_S = 0.02
+SHOWN_LINES = 5
+
+
+def reach(*, start: bool = False) -> ApiClient:
+    """A client of the daemon that answers. Raises NotRunning if there is none and none was to be started."""
+    places = find_places(os.environ)
+    client = ApiClient(places.socket)
+    try:
+        client.ask("GET", "/daemon")
+    except NotRunning as error:
+        if not start:
+            error.message = "Mooring does not run"
+            error.hint = "mooring run NAME -- COMMAND starts it with a server, mooring serve without"
+            raise
+        _start(places, client)
+    return client
+
+
+def _start(places: Places, client: ApiClient) -> None:
+    """Start it, and wait until it answers. If somebody else does the same, one of the two is it."""
+    import subprocess  # noqa: PLC0415 - rarely needed
+
+    places.make()
+    begins_at = places.log.stat().st_size if places.log.exists() else 0
+    descriptor = os.open(places.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mooring", "serve", "--detached"],
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            cwd="/",
+            start_new_session=True,
+        )
+    finally:
+        os.close(descriptor)
+    give_up_at = time.monotonic() + START_S
+    while time.monotonic() < give_up_at:
+        if _answers(client):
+            process.returncode = 0  # it goes on without us: nobody need wait for it
+            return
+        if process.poll() not in (None, 0):
+            raise Unavailable(
+                f"Mooring cannot be started: {_last_words(places.log, begins_at)}",
+                code="daemon_failed",
+                hint=f"{places.log} has the rest",
+            )
+        time.sleep(LOOK_AGAIN_S)
+    raise Unavailable(
+        "Mooring was started and does not answer", code="daemon_silent", hint=f"see {places.log}"
+    )
+
+
+def _answers(client: ApiClient) -> Any:
+    try:
+        return client.ask("GET", "/daemon", timeout_s=5.0)
+    except (NotRunning, Unavailable):
+        return None
+
+
+def _last_words(log: Path, begins_at: int) -> str:
+    with log.open("rb") as file:
+        file.seek(begins_at)
+        lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
+    return " / ".join(lines[-SHOWN_LINES:]) or "it says nothing"

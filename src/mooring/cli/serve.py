@@ -1,0 +1,49 @@
+"""`mooring serve`: the daemon, in the foreground."""
+
+import os
+from typing import Any
+
+import click
+
+from mooring.cli.layout import SectionedCommand, log_options, section
+from mooring.cli.values import Parsed, parse_limit
+
+__all__ = ["serve"]
+
+
+@click.command(cls=SectionedCommand, short_help="Run the daemon in the foreground.")
+@click.option("--detached", is_flag=True, hidden=True)
+@section("Stopping")(
+    "--drain-timeout",
+    type=Parsed("time|none", parse_limit),
+    default="25s",
+    show_default=True,
+    help="After a signal, give calls and the stopping of servers so long.",
+)
+@log_options
+def serve(**given: Any) -> int:
+    """Run the daemon in the foreground: for systemd, a container, or to see what it does.
+
+    Other commands start it by themselves when they need it. It serves all servers at
+    http://127.0.0.1:4670/NAME/mcp, or on the port that MOORING_PORT says, and keeps its state in
+    MOORING_STATE_DIR.
+    """
+    from mooring.cli import output  # noqa: PLC0415 - heavy from here on
+
+    with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:
+        from mooring.host import daemon  # noqa: PLC0415
+        from mooring.host.ownership import AlreadyOwned  # noqa: PLC0415
+        from mooring.host.places import find_places  # noqa: PLC0415
+
+        options = daemon.DaemonOptions(places=find_places(os.environ), drain_timeout_s=given["drain_timeout"])
+        try:
+            status: int = daemon.main(options)
+        except AlreadyOwned:
+            if not given["detached"]:
+                raise
+            return 0  # somebody else was quicker: there is a daemon, which is what was wanted
+        except Exception as error:
+            if given["log_format"] == "text":
+                raise
+            return output.log_failure(log, error)
+        return status

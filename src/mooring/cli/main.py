@@ -12,6 +12,7 @@ import click
 
 from mooring import __version__
 from mooring.cli.completion import completion
+from mooring.cli.logs import logs
 from mooring.cli.run import run
 from mooring.cli.serve import serve
 from mooring.cli.servers import COMMANDS
@@ -51,6 +52,7 @@ def cli() -> None:
 cli.add_command(run)
 for command in COMMANDS:
     cli.add_command(command)
+cli.add_command(logs)
 cli.add_command(serve)
 cli.add_command(stdio)
 cli.add_command(completion)

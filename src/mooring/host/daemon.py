@@ -26,6 +26,7 @@ from mooring.host.allocator import keep_freed_memory
 from mooring.host.loops import loop_factory
 from mooring.host.ownership import Ownership, owning
 from mooring.host.places import Places
+from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
 from mooring.host.signals import signals_to
 from mooring.host.stop import Stop
@@ -82,25 +83,31 @@ async def run(options: DaemonOptions, stop: Stop) -> int:
     options.places.make()
     with owning(options.places.lock) as ownership:
         store = Store(options.places.state, time.time)
+        server_logs = ServerLogs(options.places.logs)
+        logging.getLogger("mooring").addHandler(server_logs)
         nonce = store.claim(os.getpid(), _boot_id()).nonce
         state = State(store)
         try:
-            return await _Serving(options, stop, state, nonce).run(ownership)
+            return await _Serving(options, stop, state, nonce, server_logs).run(ownership)
         finally:
             await state.aclose()
+            logging.getLogger("mooring").removeHandler(server_logs)
+            server_logs.close()
 
 
 class _Serving:
     """One life of the daemon, with all that it owns but the state."""
 
-    def __init__(self, options: DaemonOptions, stop: Stop, state: State, nonce: str) -> None:
+    def __init__(
+        self, options: DaemonOptions, stop: Stop, state: State, nonce: str, server_logs: ServerLogs
+    ) -> None:
         self._options = options
         self._stop = stop
         self._nonce = nonce
         self._port = options.places.port
         self._started_at = time.time()
         router = Router(hint="servers are at /NAME/mcp")
-        self._fleet = Fleet(state, Street(router), clock=time.monotonic, wall=time.time)
+        self._fleet = Fleet(state, Street(router, server_logs.forget), clock=time.monotonic, wall=time.time)
         self._api = Api(
             self._fleet,
             self._about,

@@ -33,6 +33,11 @@ class Places(NamedTuple):
         return self.state / "daemon.log"
 
     @property
+    def logs(self) -> Path:
+        """One file for each server."""
+        return self.state / "logs"
+
+    @property
     def token(self) -> Path:
         """For the API on the TCP port."""
         return self.state / "token"

@@ -1,5 +1,7 @@
 """The addresses of a fleet: `/NAME/…` for each server, on one router."""
 
+from collections.abc import Callable
+
 from mooring.host.routes import add_routes
 from mooring.http.problems import problem
 from mooring.http.router import Router
@@ -14,8 +16,9 @@ RETRY_AFTER: tuple[bytes, bytes] = (b"retry-after", b"10")
 class Street:
     """See `workloads.fleet.Addresses`."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, on_forgotten: Callable[[str], None]) -> None:
         self._router = router
+        self._on_forgotten = on_forgotten
 
     def serve(self, name: str, proxy: Proxy) -> None:
         """From now on this one answers."""
@@ -30,6 +33,7 @@ class Street:
     def forget(self, name: str) -> None:
         """There is no such server any more."""
         self._router.clear(f"/{name}")
+        self._on_forgotten(name)
 
 
 def _closed(name: str, why: str) -> App:

@@ -1,0 +1,60 @@
+"""`mooring logs`: what a server said, and what became of it."""
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from mooring.cli.values import Parsed, parse_duration
+from mooring.errors import UserError
+
+__all__ = ["logs"]
+
+FOLLOW_S = 0.2
+
+
+@click.command(short_help="Show what a server said, and what became of it.")
+@click.argument("name")
+@click.option("-f", "--follow", is_flag=True, help="Go on as more is written, until Ctrl-C.")
+@click.option(
+    "--since", type=Parsed("time", parse_duration), help="Only what was written so long ago, or later."
+)
+def logs(name: str, follow: bool, since: float | None) -> None:
+    """Show the log of a server: its stderr, its restarts, its sessions. Times are UTC."""
+    from mooring.host.places import find_places  # noqa: PLC0415
+
+    path = find_places(os.environ).logs / f"{name}.log"
+    if not path.exists():
+        raise UserError(f"there is no log of a server named {name}", code="unknown_server", hint="mooring ls")
+    oldest = "" if since is None else datetime.fromtimestamp(time.time() - since, UTC).isoformat()
+    for older in sorted(path.parent.glob(f"{name}.log.*"), reverse=True):
+        _show(older.read_text(encoding="utf-8").splitlines(), oldest)
+    for lines in _lines_of(path, follow=follow):
+        _show(lines, oldest)
+
+
+def _show(lines: list[str], oldest: str) -> None:
+    for line in lines:
+        if line >= oldest:
+            click.echo(line)
+
+
+def _lines_of(path: Path, *, follow: bool) -> Iterator[list[str]]:
+    """What is in the file, and then what is added; also when it is put aside and begun anew."""
+    file = path.open(encoding="utf-8")
+    try:
+        while True:
+            if lines := file.readlines():
+                yield [line.rstrip("\n") for line in lines]
+            elif not follow:
+                return
+            elif path.exists() and path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+                file.close()
+                file = path.open(encoding="utf-8")
+            else:
+                time.sleep(FOLLOW_S)
+    finally:
+        file.close()

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from mooring.api.client import ApiClient, NotRunning
-from mooring.errors import ListenFailed, Unavailable, UserError
+from mooring.errors import ListenFailed, MooringError, Unavailable, UserError
 from mooring.host import daemon
 from mooring.host.daemon import DaemonOptions
 from mooring.host.ownership import AlreadyOwned, holder
@@ -217,6 +217,33 @@ def test_places(tmp_path: Path) -> None:
 async def test_a_directory_with_a_long_name(tmp_path: Path) -> None:
     async with living(tmp_path / ("x" * 120)) as life:
         assert (await life.ask("GET", "/daemon"))["pid"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"", "connection_lost"),
+        (b"SSH-2.0\r\n", "connection_lost"),
+        (b"HTTP/1.1 200 OK\r\n\r\n{}", "api_mismatch"),
+        (b"HTTP/1.1 200 OK\r\nMooring-Api: 2\r\n\r\n{}", "api_mismatch"),
+        (b"HTTP/1.1 200 OK\r\nMooring-Api: 1\r\n\r\n{", "bad_answer"),
+        (b"HTTP/1.1 200 OK\r\nMooring-Api: 1\r\n\r\n" + b" " * 200, "bad_answer"),
+    ],
+)
+async def test_answers_that_make_no_sense(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, code: str
+) -> None:
+    monkeypatch.setattr("mooring.api.client.MAX_ANSWER_BYTES", 100)
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_unix_server(say, tmp_path / "s"):
+        with pytest.raises(MooringError) as caught:
+            await asyncio.to_thread(ApiClient(tmp_path / "s").ask, "GET", "/daemon")
+    assert caught.value.code == code
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

@@ -179,8 +179,8 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("run time -- uvx x", "error: background mode does not exist yet\n"),
-        ("run time -- uvx x", "hint: add --foreground"),
+        ("run time --port 1 -- uvx x", "error: --port: of use with --foreground only\n"),
+        ("run time --unix /s --drain-delay 1s -- uvx x", "error: --drain-delay, --unix: of use with"),
         ("run --foreground", "'NAME'"),
         ("run --foreground -- uvx x", "hint: write: mooring run --foreground NAME -- uvx x\n"),
         ("run --foreground time", "no command"),
@@ -191,8 +191,8 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
             "run --foreground time uvx --option",
             "hint: write: mooring run --foreground time -- uvx --option\n",
         ),
-        ("run time --port 0 uvx x --port 1", "run --foreground time --port 0 -- uvx x --port 1\n"),
-        ("run a --env=K=hush --env L=hush b", "run --foreground a '--env=K=…' --env 'L=…' -- b\n"),
+        ("run time --port 0 uvx x --port 1", "run time --port 0 -- uvx x --port 1\n"),
+        ("run a --env=K=hush --env L=hush b", "run a '--env=K=…' --env 'L=…' -- b\n"),
         ("run --foreground time --prot 1 uvx x", "'--port'"),
         ("run --foreground time --port", "hint: see mooring run --help\n"),
         ("run --foreground Time -- x", "'Time' cannot be a name"),
@@ -313,7 +313,7 @@ def test_an_interrupted_command(stand_in: ModuleType) -> None:
 def test_help_shows_every_option_with_its_default_and_examples() -> None:
     done = CliRunner().invoke(cli, ["run", "--help"], prog_name="mooring", terminal_width=100)
     assert done.exit_code == 0
-    assert done.stdout.startswith("Usage: mooring run --foreground NAME [OPTIONS] -- COMMAND [ARGS]...\n")
+    assert done.stdout.startswith("Usage: mooring run NAME [OPTIONS] -- COMMAND [ARGS]...\n")
     for parameter in cli.commands["run"].params:
         for name in parameter.opts:
             assert name.lower() in done.stdout.lower()
@@ -329,7 +329,7 @@ def test_help_shows_every_option_with_its_default_and_examples() -> None:
         assert f"[default: {default}]" in done.stdout
     for name in DEFAULT_NAMES:
         assert name in done.stdout, "--inherit-env tells what is passed on without it"
-    for title in ("Where it listens:", "Who may use it:", "Stopping:", "Examples:"):
+    for title in ("Where it listens (with --foreground):", "Who may use it:", "Stopping:", "Examples:"):
         assert f"{title}\n" in done.stdout
     assert "  mooring run --foreground time --port 4671 -- uvx mcp-server-time\n" in done.stdout
 

@@ -142,7 +142,7 @@ class ServerCommand(SectionedCommand):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """The usage line, with the part that click does not know."""
-        return ["--foreground", "NAME", "[OPTIONS]", "--", "COMMAND", "[ARGS]..."]
+        return ["NAME", "[OPTIONS]", "--", "COMMAND", "[ARGS]..."]
 
 
 def _with_values(words: list[str]) -> list[str]:
@@ -157,8 +157,6 @@ def _with_values(words: list[str]) -> list[str]:
 def _corrected(ctx: click.Context, message: str, ours: list[str], command: list[str]) -> UserError:
     """An error whose hint is the command line as it was meant."""
     words = [*_without_values(ours), "--", *command]
-    if "--foreground" not in ours:
-        words.insert(0, "--foreground")
     return UserError(message, code="bad_usage", hint=f"write: {ctx.command_path} {shlex.join(words)}")
 
 

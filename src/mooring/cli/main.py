@@ -33,7 +33,7 @@ Examples:
 \b
 Environment:
   MOORING_PORT=N           where the daemon listens; 4670 if it is not set
-  MOORING_STATE_DIR=DIR    where it keeps its state; several can run, each with its own
+  MOORING_STATE_DIR=DIR    where it keeps its state
   MOORING_DEBUG=1          show debug messages, and tracebacks with errors
   NO_COLOR=1               no colours
 """

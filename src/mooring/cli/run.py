@@ -56,8 +56,9 @@ ending = section("Stopping")
 EXAMPLES = """\
 \b
 Examples:
+  mooring run time -- uvx mcp-server-time
+  mooring run git --pass-env GITHUB_TOKEN -- uvx mcp-server-git
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
-  mooring run --foreground git --pass-env GITHUB_TOKEN -- uvx mcp-server-git
   mooring run --foreground demo --port 0 -- python -m mooring.demo
   mooring run --foreground fs -- \\
     npx -y @modelcontextprotocol/server-filesystem /data
@@ -220,8 +221,10 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     """Run an MCP server and serve it at one URL that stays.
 
     NAME is yours to choose. COMMAND starts the server, which speaks MCP on stdin and stdout;
-    it is run as it is, without a shell. Clients connect to http://127.0.0.1:4670/mcp, each
-    with a process of its own, and keep their session when that process crashes.
+    it is run as it is, without a shell. Clients connect to http://127.0.0.1:4670/NAME/mcp, each
+    with a process of its own, and keep their session when that process crashes. The server
+    runs in the background, also after a restart of Mooring; with --foreground in this process,
+    at /mcp, and without keeping anything.
     """
     chosen = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
     run_it = _run_here if given["foreground"] else _run_in_background

@@ -238,9 +238,9 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
         raise UserError(f"{told}: of use with --foreground only", code="foreground_only", hint="leave it out")
     import json  # noqa: PLC0415 - heavy from here on
 
+    from mooring.cli.asking import wait_ready  # noqa: PLC0415
     from mooring.cli.plan import plan_server  # noqa: PLC0415
     from mooring.cli.reach import reach  # noqa: PLC0415
-    from mooring.cli.servers import wait_ready  # noqa: PLC0415
     from mooring.workloads.definition import dump_options  # noqa: PLC0415
 
     # The daemon's own directory is of no meaning to anybody.

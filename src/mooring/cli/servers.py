@@ -1,25 +1,10 @@
 """The commands that ask the daemon about its servers, or have it do something with them."""
 
-import json
-import sys
-import time
-from typing import Any
-
 import click
 
-from mooring.cli.reach import reach
-from mooring.cli.tables import age, render, size
-from mooring.cli.words import printable
-from mooring.errors import ServerFailed, UserError
+__all__ = ["COMMANDS"]
 
-__all__ = ["COMMANDS", "wait_ready"]
-
-Json = dict[str, Any]
-HEAD = ("NAME", "STATE", "UPTIME", "RESTARTS", "SESSIONS", "CALLS", "MEMORY", "URL")
-POLL_S = 0.1
-WATCH_S = 1.0
-LONG_S = 3600.0
-"""To stop a server may take as long as its calls do; the daemon has the bound."""
+# What they do is in `asking`, which is loaded when one of them runs: `mooring --help` must feel instant.
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 names = click.argument("names", nargs=-1, metavar="NAME...")
@@ -31,32 +16,9 @@ every = click.option("--all", "every", is_flag=True, help="All servers.")
 @click.option("--watch", is_flag=True, help="Show the list again every second, until Ctrl-C.")
 def ls(as_json: bool, watch: bool) -> None:
     """List all servers, with their state and URL."""
-    client = reach()
-    while True:
-        servers = client.ask("GET", "/servers")
-        if as_json:
-            click.echo(json.dumps(servers, indent=2))
-        elif not servers:
-            click.echo("There are no servers. Add one: mooring run NAME -- COMMAND")
-        else:
-            table = render(HEAD, map(_row, servers))
-            click.echo(f"\x1b[H\x1b[2J{table}" if watch and sys.stdout.isatty() else table)
-        if not watch:
-            return
-        time.sleep(WATCH_S)
+    from mooring.cli import asking  # noqa: PLC0415
 
-
-def _row(server: Json) -> tuple[str, ...]:
-    return (
-        server["name"],
-        server["state"],
-        age(server["started_at"]),
-        str(server["restarts"]),
-        str(server["sessions"]),
-        str(server["calls_total"]),
-        size(server["memory_bytes"]),
-        server["url"],
-    )
+    asking.list_servers(as_json=as_json, watch=watch)
 
 
 @click.command(short_help="Tell all that is known of a server.")
@@ -64,63 +26,15 @@ def _row(server: Json) -> tuple[str, ...]:
 @as_json
 def status(name: str, as_json: bool) -> None:
     """Tell how a server is, and why."""
-    server = reach().ask("GET", f"/servers/{name}")
-    if as_json:
-        click.echo(json.dumps(server, indent=2))
-        return
-    for title, text in _described(server):
-        click.echo(f"{title + ':':12} {printable(text)}")
+    from mooring.cli import asking  # noqa: PLC0415
 
-
-def _described(server: Json) -> list[tuple[str, str]]:
-    lines = [("name", server["name"]), ("state", _state(server)), ("url", server["url"])]
-    lines.append(("command", " ".join(server["command"])))
-    lines.append(("generation", f"{server['generation']}, owned by pid {server['pid']}"))
-    if server["started_at"] is not None:
-        lines.append(("up", f"{age(server['started_at'])}, {server['restarts']} restarts"))
-    if server["last_exit"]:
-        lines.append(("last exit", server["last_exit"]))
-    lines.append(("sessions", f"{server['sessions']}, {server['calls']} calls in flight"))
-    for instance in server["instances"]:
-        session = f", session {instance['session']}" if instance["session"] else ""
-        lines.append(
-            ("instance", f"pid {instance['pid']}, {instance['use']}{session}, {instance['age_s']:.0f} s")
-        )
-    return lines
-
-
-def _state(server: Json) -> str:
-    text = str(server["state"])
-    if server["reason_text"]:
-        text += f": {server['reason_text']}"
-    if server["retry_in_s"] is not None and server["state"] == "backoff":
-        attempt = f"attempt {server['attempt']} of {server['attempts']}"
-        text += f"; restarting in {server['retry_in_s']:.0f} s, {attempt}"
-    return text
-
-
-def _chosen(client: Any, names: tuple[str, ...], every: bool) -> list[str]:
-    if bool(names) == every:
-        raise click.UsageError(
-            "name servers, or give --all" if not names else "give names or --all, not both"
-        )
-    return [server["name"] for server in client.ask("GET", "/servers")] if every else list(names)
+    asking.show_server(name, as_json=as_json)
 
 
 def _each(names: tuple[str, ...], every: bool, method: str, suffix: str, done: str) -> int:
-    """Do the same to all of them; one that cannot is told, and does not hold up the others."""
-    client = reach()
-    failed = 0
-    for name in _chosen(client, names, every):
-        try:
-            answer = client.ask(method, f"/servers/{name}{suffix}", timeout_s=LONG_S)
-        except UserError as error:
-            click.echo(f"{name}: {printable(error.message)}", err=True)
-            failed = 2
-            continue
-        cut = f" ({answer['cut']} calls were cut off)" if answer["cut"] else ""
-        click.echo(f"{name} {done}{cut}")
-    return failed
+    from mooring.cli import asking  # noqa: PLC0415
+
+    return asking.do_to_each(names, every, method, suffix, done)
 
 
 @click.command(short_help="Have servers not run.")
@@ -164,52 +78,17 @@ def daemon() -> None:
 @as_json
 def daemon_status(as_json: bool) -> None:
     """Tell whether the daemon runs, and where."""
-    about = reach().ask("GET", "/daemon")
-    if as_json:
-        shown = {name: about[name] for name in ("pid", "version", "port", "started_at")}
-        click.echo(json.dumps(shown, indent=2))
-    else:
-        click.echo(
-            f"Mooring {about['version']} runs as pid {about['pid']} on port {about['port']}, "
-            f"since {age(about['started_at'])}"
-        )
+    from mooring.cli import asking  # noqa: PLC0415
+
+    asking.show_daemon(as_json=as_json)
 
 
 @daemon.command("stop", short_help="End it.")
 def daemon_stop() -> None:
     """End the daemon, after the calls in flight. Its servers come back with the next one."""
-    client = reach()
-    pid = client.ask("POST", "/daemon/stop") and client.ask("GET", "/daemon")["pid"]
-    while _runs(client, pid):
-        time.sleep(POLL_S)
-    click.echo("Mooring has stopped")
+    from mooring.cli import asking  # noqa: PLC0415
 
-
-def _runs(client: Any, pid: int) -> bool:
-    from mooring.api.client import NotRunning  # noqa: PLC0415
-    from mooring.errors import Unavailable  # noqa: PLC0415
-
-    try:
-        return bool(client.ask("GET", "/daemon")["pid"] == pid)
-    except (NotRunning, Unavailable):
-        return False
-
-
-def wait_ready(client: Any, name: str) -> Json:
-    """Until it is known what the start of a server has led to. Raises ServerFailed."""
-    shown = ""
-    while True:
-        server: Json = client.ask("GET", f"/servers/{name}")
-        state = _state(server)
-        if sys.stderr.isatty() and state != shown:
-            click.echo(f"{name} is {printable(state)}", err=True)
-            shown = state
-        if server["state"] == "ready":
-            return server
-        if server["state"] in ("failed", "backoff", "stopped"):
-            hint = f"mooring status {name} tells more; mooring rm {name} forgets it"
-            raise ServerFailed(f"{name} is {state}", code="not_ready", hint=hint)
-        time.sleep(POLL_S)
+    asking.end_daemon()
 
 
 COMMANDS = (ls, status, stop, start, restart, rm, daemon)

@@ -66,6 +66,7 @@ async def fleet_in(directory: Path) -> AsyncIterator[tuple[Fleet, Street]]:
     fleet = Fleet(state, street, clock=time.monotonic, wall=time.time)
     async with serving(street.router) as served:
         street.port = served.port
+        await fleet.load()
         await fleet.recover()
         try:
             yield fleet, street
@@ -92,7 +93,7 @@ def test_options_are_written_down_and_read_again() -> None:
 async def test_run_stop_start_and_remove(tmp_path: Path) -> None:
     async with fleet_in(tmp_path) as (fleet, street):
         assert await fleet.run(described())
-        assert (await fleet.settled("one")).snapshot().state is Stage.READY  # type: ignore[union-attr]
+        await until(lambda: fleet.seen("one").snapshot().state is Stage.READY)  # type: ignore[union-attr]
         assert await reached(street)
         assert not await fleet.run(described()), "the same once more is nothing"
         with pytest.raises(UserError, match="another definition"):
@@ -189,10 +190,10 @@ async def test_two_at_once_of_which_one_wins(tmp_path: Path) -> None:
             await until(lambda: fleet.seen("one").live.workload.proxy.calls_in_flight == 1)  # type: ignore[union-attr]
             restarting = asyncio.create_task(fleet.restart("one", 0.5))
             await until(lambda: fleet.seen("one").live.is_ending)  # type: ignore[union-attr]
-            with pytest.raises(Conflict, match="being stopped"):
+            with pytest.raises(Conflict, match=r"^one is being stopped$"):
                 await fleet.start("one")
             stopping = asyncio.create_task(fleet.stop("one", 0.5))
-            with pytest.raises(Conflict, match="stopped meanwhile"):
+            with pytest.raises(Conflict, match=r"^one was stopped meanwhile$"):
                 await restarting
             assert await stopping == 1
         assert fleet.seen("one").live is None
@@ -216,3 +217,33 @@ async def test_one_that_cannot_be_read_or_started_costs_only_itself(tmp_path: Pa
         with pytest.raises(UserError, match="cannot be read"):
             await fleet.start("odd")
         await fleet.remove("odd", 1.0)
+
+
+async def test_who_is_quicker_than_the_recovery_gets_the_same_server(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, _street):
+        await fleet.run(described())
+    store = Store(tmp_path, time.time)
+    store.claim(2, "boot")
+    state = State(store)
+    fleet = Fleet(state, Street(), clock=time.monotonic, wall=time.time)
+    await fleet.load()
+    assert not await fleet.run(described()), "it is known, and will be begun"
+    await fleet.start("one")
+    live = fleet.seen("one").live
+    await fleet.recover()
+    assert live is not None and fleet.seen("one").live is live, "and only once"
+    await fleet.aclose("end of test", 0.2)
+    await state.aclose()
+
+
+async def test_whoever_cannot_wait_for_the_end_need_not(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, street):
+        await fleet.run(described())
+        async with client_of(street.port, path="/one/mcp") as client:
+            await client.send("POST", client.request("x/hold"))
+            await until(lambda: fleet.seen("one").live.workload.proxy.calls_in_flight == 1)  # type: ignore[union-attr]
+            ending = asyncio.create_task(fleet.aclose("end of test", None))
+            await until(lambda: fleet.seen("one").live.is_ending)  # type: ignore[union-attr]
+            fleet.hurry()
+            async with within():
+                await ending

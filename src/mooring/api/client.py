@@ -5,11 +5,11 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from mooring.api.level import API_LEVEL, PREFIX
 from mooring.errors import MooringError, Unavailable, UserError
 
 __all__ = ["ApiClient", "NotRunning"]
 
-PREFIX = "/api/v1"
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _BY_STATUS: dict[int, type[MooringError]] = {400: UserError, 404: UserError, 409: UserError}
 
@@ -28,9 +28,9 @@ class ApiClient:
         """The answer. Raises NotRunning, or the error that the daemon tells of."""
         status, headers, data = self._exchange(method, path, body, timeout_s)
         level = headers.get("mooring-api", "none")
-        if level != "1":
+        if level != str(API_LEVEL):
             raise UserError(
-                f"the daemon that answers speaks level {level} of the API, this command level 1",
+                f"the daemon that answers speaks level {level} of the API, this command level {API_LEVEL}",
                 code="api_mismatch",
                 hint="mooring daemon stop ends it; the next command starts one of this version",
             )

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring import __version__
-from mooring.api.types import API_LEVEL, Problem
+from mooring.api.level import PREFIX
+from mooring.api.types import Problem
 
-__all__ = ["PREFIX", "Route", "find_route", "openapi"]
+__all__ = ["Route", "find_route", "openapi"]
 
-PREFIX = f"/api/v{API_LEVEL}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.routes import PREFIX, Route, find_route, openapi
-from mooring.api.types import API_LEVEL, Changed, Daemon, Instance, Run, Server
+from mooring.api.level import API_LEVEL, PREFIX
+from mooring.api.routes import Route, find_route, openapi
+from mooring.api.types import Changed, Daemon, Instance, Run, Server
 from mooring.errors import ListenFailed, MooringError, ServerFailed, Unavailable, UserError
 from mooring.wire.http import Exchange, Headers, Response
 from mooring.workloads.definition import load_options
-from mooring.workloads.fleet import Conflict, Fleet, Seen
+from mooring.workloads.fleet import Fleet, Seen
 
 __all__ = ["Api"]
 
@@ -117,7 +118,7 @@ class Api:
             options = load_options(msgspec.json.encode({**body.options, "name": name}))
         except msgspec.DecodeError as error:
             raise UserError(f"the description is malformed: {error}", code="bad_request") from None
-        changed = await self._fleet.run(options, replace=body.replace)
+        changed = await self._fleet.run(options, replace=body.replace, calls_s=self._calls_s)
         return Changed(changed=changed, server=self._told(self._fleet.seen(name)))
 
     async def _remove(self, name: str) -> Changed:
@@ -142,9 +143,9 @@ class Api:
         return Server(
             name=wanted.name,
             desired=str(wanted.desired),
-            state="stopped" if snapshot is None else str(snapshot.state),
+            state=_at_rest(seen) if snapshot is None else str(snapshot.state),
             reason="asked" if snapshot is None else str(snapshot.reason.code),
-            reason_text="" if snapshot is None else snapshot.reason.text,
+            reason_text=seen.problem if snapshot is None else snapshot.reason.text,
             generation=wanted.generation,
             pid=self._about().pid,
             url=self._url_of(wanted.name),
@@ -165,6 +166,13 @@ class Api:
         )
 
 
+def _at_rest(seen: Seen) -> str:
+    """The state of a server that has no live generation."""
+    if seen.wanted.is_stopped:
+        return "stopped"
+    return "failed" if seen.problem else "starting"
+
+
 def _body(data: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
@@ -182,8 +190,6 @@ def _not_there(path: str, methods: list[str]) -> MooringError:
 def _status(error: MooringError) -> int:
     if error.code in STATUS:
         return STATUS[error.code]
-    if isinstance(error, Conflict):
-        return 409
     if isinstance(error, UserError):
         return 400
     return 503 if isinstance(error, Unavailable | ServerFailed | ListenFailed) else 500

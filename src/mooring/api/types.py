@@ -4,10 +4,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["API_LEVEL", "Changed", "Daemon", "Instance", "Problem", "Run", "Server"]
+from mooring.api.level import API_LEVEL
 
-API_LEVEL = 1
-"""Raised when something that was there is gone or means something else; new members do not."""
+__all__ = ["Changed", "Daemon", "Instance", "Problem", "Run", "Server"]
 
 
 class Daemon(msgspec.Struct, kw_only=True):

@@ -130,7 +130,8 @@ def show_daemon(*, as_json: bool) -> None:
 def end_daemon() -> None:
     """`mooring daemon stop`: until it has ended."""
     client = reach()
-    pid = client.ask("POST", "/daemon/stop") and client.ask("GET", "/daemon")["pid"]
+    pid = client.ask("GET", "/daemon")["pid"]
+    client.ask("POST", "/daemon/stop")
     while _runs(client, pid):
         time.sleep(POLL_S)
     click.echo("Mooring has stopped")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mooring.cli.values import Parsed, parse_duration
+from mooring.cli.values import Parsed, parse_duration, parse_name
 from mooring.errors import UserError
 
 __all__ = ["logs"]
@@ -17,7 +17,7 @@ FOLLOW_S = 0.2
 
 
 @click.command(short_help="Show what a server said, and what became of it.")
-@click.argument("name")
+@click.argument("name", type=Parsed("name", parse_name))
 @click.option("-f", "--follow", is_flag=True, help="Go on as more is written, until Ctrl-C.")
 @click.option(
     "--since", type=Parsed("time", parse_duration), help="Only what was written so long ago, or later."

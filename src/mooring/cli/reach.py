@@ -39,24 +39,26 @@ def _start(places: Places, client: ApiClient) -> None:
 
     places.make()
     begins_at = places.log.stat().st_size if places.log.exists() else 0
-    descriptor = os.open(places.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mooring", "serve", "--detached"],
-            stdin=subprocess.DEVNULL,
-            stdout=descriptor,
-            stderr=descriptor,
-            cwd="/",
-            start_new_session=True,
-        )
-    finally:
-        os.close(descriptor)
+    command = [sys.executable, "-m", "mooring", "serve", "--detached"]
+    process: subprocess.Popen[bytes] | None = None
     give_up_at = time.monotonic() + START_S
     while time.monotonic() < give_up_at:
         if _answers(client):
-            process.returncode = 0  # it goes on without us: nobody need wait for it
+            if process is not None:
+                process.returncode = 0  # it goes on without us: nobody need wait for it
             return
-        if process.poll() not in (None, 0):
+        if process is None or process.poll() == 0:
+            # (It ends so while another one has the directory: one that is starting, or about to end.)
+            with open(places.log, "ab", opener=_private) as log:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    start_new_session=True,
+                )
+        elif process.returncode is not None:
             raise Unavailable(
                 f"Mooring cannot be started: {_last_words(places.log, begins_at)}",
                 code="daemon_failed",
@@ -66,6 +68,10 @@ def _start(places: Places, client: ApiClient) -> None:
     raise Unavailable(
         "Mooring was started and does not answer", code="daemon_silent", hint=f"see {places.log}"
     )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _answers(client: ApiClient) -> Any:

@@ -2,12 +2,15 @@
 
 import click
 
+from mooring.cli.values import Parsed, parse_name
+
 __all__ = ["COMMANDS"]
 
 # What they do is in `asking`, which is loaded when one of them runs: `mooring --help` must feel instant.
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-names = click.argument("names", nargs=-1, metavar="NAME...")
+NAME = Parsed("name", parse_name)
+names = click.argument("names", nargs=-1, type=NAME, metavar="NAME...")
 every = click.option("--all", "every", is_flag=True, help="All servers.")
 
 
@@ -22,7 +25,7 @@ def ls(as_json: bool, watch: bool) -> None:
 
 
 @click.command(short_help="Tell all that is known of a server.")
-@click.argument("name")
+@click.argument("name", type=NAME)
 @as_json
 def status(name: str, as_json: bool) -> None:
     """Tell how a server is, and why."""

@@ -19,23 +19,21 @@ from pathlib import Path
 import msgspec
 
 from mooring import __version__
-from mooring.api.routes import PREFIX
+from mooring.api.level import PREFIX
 from mooring.api.service import Api
 from mooring.api.types import Daemon
 from mooring.host.allocator import keep_freed_memory
-from mooring.host.loops import loop_factory
+from mooring.host.loops import run_with_signals
 from mooring.host.ownership import Ownership, owning
 from mooring.host.places import Places
 from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
-from mooring.host.signals import signals_to
 from mooring.host.stop import Stop
 from mooring.host.street import Street
 from mooring.host.waits import until
 from mooring.http.guard import Guard, guarded
 from mooring.http.listener import Listener
 from mooring.http.router import Router
-from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.store.store import Store
 from mooring.wire.http import Headers, Response
 from mooring.workloads.fleet import Fleet
@@ -66,16 +64,9 @@ class DaemonOptions:
 
 
 def main(options: DaemonOptions) -> int:
-    """Run with signals connected; returns the exit status."""
+    """Run until a signal says stop; returns the exit status."""
     keep_freed_memory()
-
-    async def with_signals() -> int:
-        stop = Stop(time.monotonic)
-        with signals_to(stop):
-            return await run(options, stop)
-
-    with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(with_signals())
+    return run_with_signals(lambda stop: run(options, stop))
 
 
 async def run(options: DaemonOptions, stop: Stop) -> int:
@@ -134,6 +125,7 @@ class _Serving:
     async def run(self, ownership: Ownership) -> int:
         """Until it is told to end; returns the exit status."""
         try:
+            await self._fleet.load()
             await self._listen()
             ownership.tell(**msgspec.to_builtins(self._about()))
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")

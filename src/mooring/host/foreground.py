@@ -11,12 +11,11 @@ import time
 from mooring.host.access import make_guard
 from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_within, few_descriptors
-from mooring.host.loops import loop_factory
+from mooring.host.loops import run_with_signals
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.pages import Pages
 from mooring.host.routes import add_routes
 from mooring.host.shutdown import DrainPolicy, shut_down, stop_children
-from mooring.host.signals import signals_to
 from mooring.host.stop import Stop
 from mooring.host.waits import first_of
 from mooring.http.guard import guarded
@@ -35,19 +34,9 @@ LOST_CALL, SERVER_ENDED = 3, 1
 
 
 def main(options: ForegroundOptions) -> int:
-    """Run on the fastest event loop there is, with signals connected; returns the exit status.
-
-    With as many descriptors as the system allows: every session and every connection takes some.
-    """
+    """Run until a signal says stop; returns the exit status."""
     keep_freed_memory()
-
-    async def with_signals() -> int:
-        stop = Stop(time.monotonic)
-        with signals_to(stop):
-            return await run(options, stop)
-
-    with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(with_signals())
+    return run_with_signals(lambda stop: run(options, stop))
 
 
 async def run(options: ForegroundOptions, stop: Stop) -> int:

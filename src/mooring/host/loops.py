@@ -1,9 +1,14 @@
-"""The fastest event loop there is."""
+"""How a long-running command runs: on the fastest event loop there is, until it is told to stop."""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 
-__all__ = ["loop_factory"]
+from mooring.host.signals import signals_to
+from mooring.host.stop import Stop
+from mooring.runtimes.descriptors import DESCRIPTORS
+
+__all__ = ["loop_factory", "run_with_signals"]
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -14,3 +19,18 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
+
+
+def run_with_signals(run: Callable[[Stop], Awaitable[int]]) -> int:
+    """Run with signals connected; returns the exit status.
+
+    With as many descriptors as the system allows: every session and every connection takes some.
+    """
+
+    async def with_signals() -> int:
+        stop = Stop(time.monotonic)
+        with signals_to(stop):
+            return await run(stop)
+
+    with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(with_signals())

@@ -13,13 +13,11 @@ Exit statuses: 0 ended as asked · 2 usage or configuration · 3 a call was cut 
 import asyncio
 import ipaddress
 import logging
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mooring.host.credentials import StoredCredentials
-from mooring.host.loops import loop_factory
-from mooring.host.signals import signals_to
+from mooring.host.loops import run_with_signals
 from mooring.host.standard_streams import LineInput, LineOutput
 from mooring.host.stop import Stop
 from mooring.host.waits import first_of, until
@@ -29,7 +27,6 @@ from mooring.remote.conversation import Conversation
 from mooring.remote.endpoint import Endpoint
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
-from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.wire.http import Headers
 
 __all__ = ["StdioOptions", "main", "run"]
@@ -58,15 +55,8 @@ class StdioOptions:
 
 
 def main(options: StdioOptions) -> int:
-    """Run on the fastest event loop there is, with signals connected; returns the exit status."""
-
-    async def with_signals() -> int:
-        stop = Stop(time.monotonic)
-        with signals_to(stop):
-            return await run(options, stop)
-
-    with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(with_signals())
+    """Run until a signal says stop; returns the exit status."""
+    return run_with_signals(lambda stop: run(options, stop))
 
 
 async def run(options: StdioOptions, stop: Stop) -> int:

@@ -45,7 +45,7 @@ def open_database(path: Path) -> sqlite3.Connection:
             raise
         else:
             return connection
-    aside = set_aside(path)
+    aside = _set_aside(path)
     raise StoreError(
         f"the state in {path} is damaged; it was kept as {aside.name}",
         code="state_damaged",
@@ -66,7 +66,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
-def set_aside(path: Path) -> Path:
+def _set_aside(path: Path) -> Path:
     """Rename a damaged file and its journals; returns its new name."""
     for number in range(1, 1000):
         aside = path.with_name(f"{path.name}.damaged-{number}")

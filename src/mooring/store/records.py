@@ -32,6 +32,11 @@ class Workload(NamedTuple):
     created_at: float
     changed_at: float
 
+    @property
+    def is_stopped(self) -> bool:
+        """It is not to run."""
+        return self.desired is Desired.STOPPED
+
 
 class Session(NamedTuple):
     """What a session needs to go on with another instance, or another Mooring."""

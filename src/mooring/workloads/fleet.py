@@ -24,7 +24,6 @@ from mooring.proxy.proxy import Proxy
 from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
 from mooring.supervise.snapshot import Snapshot
-from mooring.supervise.states import State as Stage
 from mooring.workloads.definition import ServerOptions, dump_options, load_options
 from mooring.workloads.generation import Generation
 from mooring.workloads.state import State
@@ -32,9 +31,6 @@ from mooring.workloads.state import State
 __all__ = ["Addresses", "Conflict", "Fleet", "Seen"]
 
 log = logging.getLogger("mooring.workload")
-
-SETTLED = frozenset({Stage.READY, Stage.FAILED, Stage.BACKOFF, Stage.STOPPED})
-"""Where a start has led: it works, or it is known that it does not."""
 
 
 class Conflict(MooringError):
@@ -58,11 +54,13 @@ class Addresses(Protocol):
 
 
 class Seen(NamedTuple):
-    """A server at one moment: what is wanted, and what is the case (None: it is stopped)."""
+    """A server at one moment: what is wanted, and what is the case (None: it does not run)."""
 
     wanted: Wanted
     options: ServerOptions | None
     live: Generation | None
+    problem: str
+    """Why it could not be begun although it is wanted."""
 
     def snapshot(self) -> Snapshot | None:
         """How its live generation is."""
@@ -77,6 +75,7 @@ class _Server:
         self.options = options
         """None: what is written down cannot be read."""
         self.live: Generation | None = None
+        self.problem = ""
         self.is_removed = False
         self.lock = asyncio.Lock()
 
@@ -100,7 +99,7 @@ class Fleet:
     def seen(self, name: str) -> Seen:
         """One of them. Raises UserError if there is none."""
         server = self._get(name)
-        return Seen(server.wanted, server.options, server.live)
+        return Seen(server.wanted, server.options, server.live, server.problem)
 
     def all(self) -> list[Seen]:
         """All of them, by name."""
@@ -114,21 +113,28 @@ class Fleet:
 
     # What can be done
 
-    async def recover(self) -> None:
-        """At the start of Mooring: begin all that should run. One that cannot costs only itself."""
+    async def load(self) -> None:
+        """At the start of Mooring, before anybody asks: what is known of earlier."""
         for wanted in await self._state.do(lambda store: store.workloads()):
-            server = self._servers[wanted.name] = _Server(wanted, _options_of(wanted))
-            if wanted.desired is Desired.STOPPED:
-                self._addresses.close(wanted.name, "it was stopped")
-                continue
+            self._servers[wanted.name] = _Server(wanted, _options_of(wanted))
+            self._addresses.close(wanted.name, "it was stopped" if wanted.is_stopped else "it is starting")
+
+    async def recover(self) -> None:
+        """Begin all that should run. One that cannot costs only itself."""
+        for server in list(self._servers.values()):
             async with server.lock:
+                if server.is_removed or server.wanted.is_stopped or server.live is not None:
+                    continue  # somebody was quicker
                 try:
                     await self._begin(server)
                 except MooringError as error:
-                    log.error("%s cannot be started: %s", wanted.name, error.message)
-                    self._addresses.close(wanted.name, error.message)
+                    server.problem = error.message
+                    log.error("%s cannot be started: %s", server.wanted.name, error.message)
+                    self._addresses.close(server.wanted.name, error.message)
 
-    async def run(self, options: ServerOptions, *, replace: bool = False) -> bool:
+    async def run(
+        self, options: ServerOptions, *, replace: bool = False, calls_s: float | None = None
+    ) -> bool:
         """Have a server of that name, as described. Returns whether anything had to be done."""
         definition = dump_options(options)
         async with self._adding:
@@ -147,9 +153,9 @@ class Fleet:
                     code="name_taken",
                     hint=f"mooring status {options.name} shows it; --replace puts this one in its place",
                 )
-            await self._begin_anew(server, "replaced by another definition", options)
+            await self._begin_anew(server, "replaced by another definition", options, calls_s)
             return True
-        if server.wanted.desired is Desired.RUNNING:
+        if not server.wanted.is_stopped:
             return False
         await self.start(options.name)
         return True
@@ -193,22 +199,15 @@ class Fleet:
             del self._servers[name]
             self._addresses.forget(name)
             live = server.live
-        return await self._end(server, live, "removed", calls_s)
-
-    async def settled(self, name: str) -> Seen:
-        """When it is known what its start has led to."""
-        while True:
-            seen = self.seen(name)
-            snapshot = seen.snapshot()
-            if snapshot is None or snapshot.state in SETTLED:
-                return seen
-            await asyncio.sleep(0.02)
+        cut = await self._end(server, live, "removed", calls_s)
+        if name not in self._servers:
+            self._addresses.forget(name)  # also what it left behind while it ended
+        return cut
 
     async def aclose(self, cause: str, calls_s: float | None) -> int:
         """End all of them, together. What is wanted stays; returns how many calls were cut."""
-        live = {server.live for server in self._servers.values() if server.live is not None}
-        ends = [generation.end(cause, calls_s) for generation in live | self._leaving]
-        return sum(await asyncio.gather(*ends))
+        self._leaving |= {server.live for server in self._servers.values() if server.live is not None}
+        return sum(await asyncio.gather(*(generation.end(cause, calls_s) for generation in self._leaving)))
 
     def hurry(self) -> None:
         """No more patience with whatever is ending."""
@@ -218,7 +217,7 @@ class Fleet:
     # How it is done
 
     async def _begin_anew(
-        self, server: _Server, cause: str, options: ServerOptions | None, calls_s: float | None = None
+        self, server: _Server, cause: str, options: ServerOptions | None, calls_s: float | None
     ) -> None:
         name = server.wanted.name
         async with server.lock:
@@ -229,7 +228,7 @@ class Fleet:
         await self._end(server, live, cause, calls_s)
         async with server.lock:
             self._check_there(server)
-            if server.wanted.desired is Desired.STOPPED and live is not None:
+            if server.wanted.is_stopped and live is not None:
                 raise _conflict(name, "was stopped meanwhile")
             await self._begin(server, options)
 
@@ -254,7 +253,7 @@ class Fleet:
         generation = Generation(
             server.wanted, server.options, self._state, clock=self._clock, wall=self._wall
         )
-        server.live = generation
+        server.live, server.problem = generation, ""
         self._addresses.serve(server.wanted.name, generation.workload.proxy)
 
     @staticmethod
@@ -281,9 +280,7 @@ class Fleet:
 
 
 def _conflict(name: str, what: str) -> Conflict:
-    return Conflict(
-        f"{name} is {what}" if what.startswith("being") else f"{name} was {what}", code="conflict"
-    )
+    return Conflict(f"{name} {what}", code="conflict", hint="try again when that is done")
 
 
 def _options_of(wanted: Wanted) -> ServerOptions | None:

@@ -6,9 +6,11 @@ writes is about a generation that is no more, and is not taken.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from mooring.store.database import StoreError
 from mooring.store.records import Session as Record
 from mooring.store.records import Workload as Wanted
 from mooring.store.store import StaleGeneration
@@ -19,6 +21,8 @@ from mooring.workloads.state import State
 from mooring.workloads.workload import Workload
 
 __all__ = ["Generation"]
+
+log = logging.getLogger("mooring.workload")
 
 
 class Generation:
@@ -52,7 +56,11 @@ class Generation:
 
     async def begin(self) -> None:
         """Take over the sessions of its predecessor, and start."""
-        records = await self._state.do(lambda store: store.sessions(self.name))
+        try:
+            records = await self._state.do(lambda store: store.sessions(self.name))
+        except StoreError as error:  # a server without its sessions is better than none
+            log.error("%s: its sessions cannot be read: %s", self.name, error.message)
+            records = []
         if not self.is_ending:
             self._keeper.restore(records)
             self.workload.start()

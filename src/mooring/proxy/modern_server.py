@@ -177,9 +177,9 @@ class ModernServer:
                 self.on_empty(trunk)
 
     def _any(self) -> Trunk:
-        least = self._policy.shared or 1
-        best = min(self._trunks[:least], key=lambda trunk: len(trunk.rides), default=None)
-        if best is None or (best.rides and len(self._trunks) < least):
+        most = self._policy.shared or 1
+        best = min(self._trunks[:most], key=lambda trunk: len(trunk.rides), default=None)
+        if best is None or (best.rides and len(self._trunks) < most):
             return self._add()
         return best
 

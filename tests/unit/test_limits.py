@@ -10,14 +10,13 @@ import pytest
 import mooring
 from mooring.http import guard, head, rules
 from mooring.proxy import handshake_server
-from mooring.wire import eras, surrogates
+from mooring.wire import surrogates
 from mooring.wire.http import Headers
 
 CACHED = 256
 """Entries of a cache of a function, at most."""
 
 FILLED: list[tuple[Any, Callable[[int], tuple[Any, ...]]]] = [
-    (eras._envelope, lambda n: (b'{"c%d":{}}' % n, b"", None)),
     (handshake_server._declared, lambda n: (b'{"c%d":{}}' % n,)),
     (rules.check_host, lambda n: (b"host-%d" % n, "1.1")),
     (rules.split_target, lambda n: ("GET", b"/%d" % n, b"host")),

@@ -8,6 +8,7 @@ import pytest
 from msgspec import Raw
 
 from mooring.wire.eras import (
+    Preface,
     complete_result,
     discovery,
     elicitations_of,
@@ -16,7 +17,6 @@ from mooring.wire.eras import (
     handshake_result,
     input_required,
     reduced_result,
-    with_envelope,
     with_subscription,
 )
 from mooring.wire.modern import (
@@ -136,7 +136,7 @@ def test_a_result_that_asks() -> None:
 
 def test_the_envelope_is_added_and_what_was_there_stays() -> None:
     params = b'{"name":"x","_meta":{"progressToken":1,"%b":"old"}}' % VERSION_KEY.encode()
-    told = json.loads(with_envelope(params, b'{"roots":{}}', b'{"name":"c"}', "info"))
+    told = json.loads(Preface(b'{"roots":{}}', b'{"name":"c"}', "info").before(params))
     assert told["name"] == "x"
     assert told["_meta"] == {
         "progressToken": 1,
@@ -145,7 +145,7 @@ def test_the_envelope_is_added_and_what_was_there_stays() -> None:
         CLIENT_KEY: {"name": "c"},
         LEVEL_KEY: "info",
     }
-    assert LEVEL_KEY not in json.loads(with_envelope(b"", b"{}", b"", None))["_meta"]
+    assert LEVEL_KEY not in json.loads(Preface().before(b""))["_meta"]
 
 
 def test_a_result_is_reduced_for_a_handshake_client() -> None:
@@ -207,11 +207,11 @@ def test_only_a_complete_result_is_reduced() -> None:
     "params", [b"", b"{}", b"{ }", b'{"name":"x"}', b' {"name":"x"}', b'{"n":"\\u005fmeta"}']
 )
 def test_the_envelope_is_added_to_any_params(params: bytes) -> None:
-    told = json.loads(with_envelope(params, b"{}", b"", None))
+    told = json.loads(Preface().before(params))
     assert told.pop("_meta") == {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
     assert told == json.loads(params or b"{}")
 
 
 def test_a_meta_that_is_written_with_escapes_is_one() -> None:
-    told = with_envelope(b'{"\\u005fmeta":{"x":1}}', b"{}", b"", None)
+    told = Preface().before(b'{"\\u005fmeta":{"x":1}}')
     assert told.count(b"meta") == 1 and json.loads(told)["_meta"]["x"] == 1

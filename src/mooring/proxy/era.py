@@ -15,7 +15,7 @@ from mooring.errors import RemoteProtocolError, ServerFailed
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.wire import jsonrpc
-from mooring.wire.eras import with_envelope
+from mooring.wire.eras import Preface
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.lines import LongLine
 from mooring.wire.members import read_members
@@ -80,7 +80,7 @@ async def find_era(backend: Backend, timeout_s: float) -> Discovery:
 
 async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
     """The answer; None if it has none to that, but to other questions."""
-    params = with_envelope(b"", b"{}", _CLIENT, None)
+    params = Preface(client=_CLIENT).before(b"")
     question = asyncio.ensure_future(
         requests.ask(channel, jsonrpc.request("discover", "server/discover", params), "discover")
     )

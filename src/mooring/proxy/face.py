@@ -56,8 +56,6 @@ class Face(ABC):
         self._missed: dict[bytes, None] = {}
         """News for a client that does not keep up; each once."""
         self._receiver: FaceReceiver | None = None
-        self._rides: dict[Id, Ride] = {}
-        """The client's id → the call on the trunk."""
         self._listens = False
         """It is being told something: what it says to that comes by way of the loop, as from a pipe."""
 
@@ -81,12 +79,16 @@ class Face(ABC):
     def send(self, line: bytes) -> int:
         """A line of the client."""
         with suppress(RemoteProtocolError):  # (the session has parsed it before)
-            self._take(jsonrpc.parse(line))
+            message = jsonrpc.parse(line)
+            if message.is_request:
+                self._take(message.request_id, message.method or "", message.params, None)
+            else:
+                self._take_other(message)
         return 0
 
     def take_call(self, call: Call) -> int:
         """A call of the client; otherwise as `send`."""
-        self._take(Envelope("2.0", call.id, call.method, call.params))
+        self._take(call.id, call.method, call.params, call.token)
         return 0
 
     def pause_reading(self) -> None:
@@ -116,8 +118,8 @@ class Face(ABC):
     # For those who know what messages mean
 
     @abstractmethod
-    def take_request(self, request: Envelope) -> None:
-        """A call of the client."""
+    def take_request(self, id: Id, method: str, params: Raw, token: Id | None) -> None:
+        """A call of the client; `token` as far as it could be seen without taking `params` apart."""
 
     @abstractmethod
     def take_note(self, note: Envelope) -> None:
@@ -130,34 +132,28 @@ class Face(ABC):
     def close(self, reason: str) -> None:
         """The session is over, or goes elsewhere: nothing is heard any more."""
         self._receiver = None
-        rides, self._rides = self._rides, {}
-        for ride in rides.values():
+        for ride in self.trunk.rides_of(self):
             self.trunk.leave(ride, reason)
 
-    def _take(self, message: Envelope) -> None:
+    def _take(self, id: Id, method: str, params: Raw, token: Id | None) -> None:
         self._listens = True
         try:
-            if message.is_request:
-                self.take_request(message)
-            elif message.is_notification:
-                self.take_note(message)
-            else:
-                self.take_response(message)
-        except msgspec.DecodeError as error:
-            self._refuse(message, error)
+            self.take_request(id, method, params, token)
+        except msgspec.DecodeError as error:  # well-formed, and not what they must be
+            self._say(error_response(id, INVALID_PARAMS, f"malformed params: {error}"))
         finally:
             self._listens = False
 
-    def _refuse(self, message: Envelope, error: msgspec.DecodeError) -> None:
-        """Well-formed, and not what it must be."""
-        if message.is_request:
-            self.forget(message.request_id)
-            text = f"malformed params: {error}"
-            self._say(error_response(message.request_id, INVALID_PARAMS, text))
-
-    @abstractmethod
-    def forget(self, id: Id) -> None:
-        """A call that could not be made."""
+    def _take_other(self, message: Envelope) -> None:
+        self._listens = True
+        try:
+            with suppress(msgspec.DecodeError):
+                if message.is_notification:
+                    self.take_note(message)
+                else:
+                    self.take_response(message)
+        finally:
+            self._listens = False
 
     def _say(self, line: bytes, related: Id | None = None) -> None:
         """A line for the session; `related`: it belongs to that call of the client."""
@@ -201,11 +197,11 @@ class Face(ABC):
 
     # A rider
 
-    def ride(self, id: Id, method: str, params: bytes, *, token: Id | None) -> None:
-        """Send a call of the client."""
-        ride = self.trunk.ride(id, method, params, self, token=token)
-        if self.trunk.carries(ride):
-            self._rides[id] = ride
+    def leave(self, id: Id, reason: str) -> None:
+        """The client wants no answer to this call."""
+        for ride in self.trunk.rides_of(self):
+            if ride.id == id:
+                self.trunk.leave(ride, reason)
 
     @abstractmethod
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
@@ -223,5 +219,4 @@ class Face(ABC):
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""
-        self._rides.pop(ride.id, None)
         self._say(failure.response(ride.id))

@@ -12,16 +12,16 @@ from itertools import count
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import Face
 from mooring.proxy.riders import Indifferent, Ride
 from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
-from mooring.wire.eras import for_handshake_error, handshake_result, reduced_result, with_envelope
+from mooring.wire.eras import Preface, for_handshake_error, handshake_result, reduced_result
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
-from mooring.wire.members import Members, read_members, write_members
+from mooring.wire.members import Members, has_escapes, read_members, write_members
 from mooring.wire.memory import has_room_for
 from mooring.wire.modern import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_KEY
 from mooring.wire.params import cancelled_id, progress_of_call
@@ -35,15 +35,19 @@ PAUSES_S = (0.05, 0.1, 0.25)
 """Before calling again when the server asks nothing, but gave a state."""
 LISTEN_AGAIN_S = 2.0
 LISTS = ("tools", "prompts", "resources")
+ANSWERED_HERE = frozenset(
+    {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)
 CANCELLED_ELICITATION = b'{"action":"cancel"}'
 
 
 class _Dialogue(Struct, eq=False):
-    """A call, about which the server may have questions."""
+    """A call about which the server has questions."""
 
     id: Id
     method: str
     params: bytes
+    """As they were sent."""
     token: Id | None
     rounds: int = 0
     state: bytes | None = None
@@ -112,6 +116,7 @@ class ModernFace(Face):
         self._capabilities = b"{}"
         self._client = b""
         self._level: str | None = None
+        self._preface = self._preface_that_logs = Preface()
         self._logged: set[Id] = set()
         """Calls that the server was told to log."""
         self._resources: dict[str, None] = {}
@@ -134,84 +139,63 @@ class ModernFace(Face):
 
     # From the client
 
-    def take_request(self, request: Envelope) -> None:
-        """Answered here, or sent on with its envelope."""
-        id, method = request.request_id, request.method or ""
-        if method == "initialize":
-            self._initialize(request)
-        elif method == "ping":
-            self._say_result(id, b"{}")
-        elif method == "logging/setLevel":
-            self._set_level(request)
-        elif method in ("resources/subscribe", "resources/unsubscribe"):
-            self._subscribe(request)
-        else:
-            token = progress_of_call(request.params)
-            dialogue = self._dialogues[id] = _Dialogue(id, method, bytes(request.params), token)
-            self._call(dialogue)
-
-    def _initialize(self, request: Envelope) -> None:
-        try:
-            params = read_members(request.params)
-            wanted = msgspec.json.decode(params.get("protocolVersion", b'""'), type=str)
-        except msgspec.DecodeError as error:
-            self._say(error_response(request.request_id, jsonrpc.INVALID_PARAMS, f"malformed: {error}"))
+    def take_request(self, id: Id, method: str, params: Raw, token: Id | None) -> None:
+        """Answered here, or sent on with all that such a server wants to know."""
+        if method in ANSWERED_HERE:
+            self._answer_here(id, method, read_members(params))
             return
+        if token is None and has_escapes(bytes(params)):
+            token = progress_of_call(params)
+        self._call(id, method, params, token)
+
+    def _answer_here(self, id: Id, method: str, params: Members) -> None:
+        if method == "initialize":
+            self._initialize(id, params)
+            return
+        if method == "logging/setLevel":
+            self._level = _text(params, "level")
+            self._introduce_client()
+        elif method == "resources/subscribe":
+            uri = _text(params, "uri")
+            if not has_room_for(self._resources, uri):
+                self._say(error_response(id, INTERNAL_ERROR, "too many subscriptions"))
+                return
+            self._resources[uri] = None
+            self._listen()
+        elif method == "resources/unsubscribe":
+            self._resources.pop(_text(params, "uri"), None)
+            self._listen()
+        self._say_result(id, b"{}")
+
+    def _initialize(self, id: Id, params: Members) -> None:
+        wanted = _text(params, "protocolVersion") if "protocolVersion" in params else ""
         capabilities = read_members(params.get("capabilities", b""))
         capabilities.pop("tasks", None)
         self._capabilities = write_members(capabilities)
         self._client = params.get("clientInfo", b"")
+        self._introduce_client()
         version = wanted if wanted in HANDSHAKE_REVISIONS else LATEST
-        self._say_result(request.request_id, handshake_result(self._discovered, version))
+        self._say_result(id, handshake_result(self._discovered, version))
 
-    def _set_level(self, request: Envelope) -> None:
-        try:
-            self._level = msgspec.json.decode(read_members(request.params).get("level", b"null"), type=str)
-        except msgspec.DecodeError:
-            text = "params.level must be a string"
-            self._say(error_response(request.request_id, jsonrpc.INVALID_PARAMS, text))
-            return
-        self._say_result(request.request_id, b"{}")
+    def _introduce_client(self) -> None:
+        """From now on the server is told this."""
+        self._preface = Preface(self._capabilities, self._client)
+        self._preface_that_logs = Preface(self._capabilities, self._client, self._level)
 
-    def _subscribe(self, request: Envelope) -> None:
-        try:
-            uri = msgspec.json.decode(read_members(request.params).get("uri", b"null"), type=str)
-        except msgspec.DecodeError:
-            text = "params.uri must be a string"
-            self._say(error_response(request.request_id, jsonrpc.INVALID_PARAMS, text))
-            return
-        if request.method == "resources/subscribe":
-            if not has_room_for(self._resources, uri):
-                self._say(error_response(request.request_id, INTERNAL_ERROR, "too many subscriptions"))
-                return
-            self._resources[uri] = None
-        else:
-            self._resources.pop(uri, None)
-        self._listen()
-        self._say_result(request.request_id, b"{}")
-
-    def _call(self, dialogue: _Dialogue) -> None:
-        level = self._level if self._level is not None and self._host.may_log(self) else None
-        if level is not None:
-            self._logged.add(dialogue.id)
-        params = with_envelope(dialogue.params, self._capabilities, self._client, level)
-        if dialogue.answers or dialogue.state is not None:
-            members = read_members(params)
-            if dialogue.answers:
-                members["inputResponses"] = write_members(dialogue.answers)
-            if dialogue.state is not None:
-                members["requestState"] = dialogue.state
-            params = write_members(members)
-        self.ride(dialogue.id, dialogue.method, params, token=dialogue.token)
+    def _call(self, id: Id, method: str, params: bytes | Raw, token: Id | None) -> None:
+        preface = self._preface
+        if self._level is not None and self._host.may_log(self):
+            self._logged.add(id)
+            preface = self._preface_that_logs
+        self.trunk.ride(id, method, preface.before(params), self, token=token)
 
     def take_note(self, note: Envelope) -> None:
         """Only a cancellation means something to such a server; the rest concerned a session."""
         if note.method == "notifications/initialized":
             self._listen()
         elif note.method == "notifications/cancelled" and (id := cancelled_id(note.params)) is not None:
-            self.forget(id)
-            if (ride := self._rides.pop(id, None)) is not None:
-                self._leave(ride, "the client cancelled it")
+            self._forget(id)
+            self.leave(id, "the client cancelled it")
 
     def take_response(self, response: Envelope) -> None:
         """An answer to what we asked for the server."""
@@ -222,57 +206,52 @@ class ModernFace(Face):
             return
         key, method = asked
         if response.error and method != "elicitation/create":
-            self.forget(dialogue.id)
+            self._forget(dialogue.id)
             self._say_error(dialogue.id, bytes(response.error))
             return
         dialogue.answers[key] = CANCELLED_ELICITATION if response.error else bytes(response.result)
         if not dialogue.open:
-            self._call(dialogue)
+            self._call_again(dialogue)
 
     # From the server
 
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
         """A result, an error, or questions."""
-        self._rides.pop(ride.id, None)
-        self._logged.discard(ride.id)
+        if self._logged:
+            self._logged.discard(ride.id)
+        try:
+            if response.error:
+                self._forget(ride.id)
+                self._say_error(ride.id, for_handshake_error(response.error, ride.method))
+            elif (result := reduced_result(response.result, ride.method)) is not None:
+                self._forget(ride.id)
+                response.id, response.result = ride.id, Raw(result)
+                self._say_answer(response, jsonrpc.result_line(ride.id, result))
+            else:
+                self._go_on(ride, read_members(response.result))
+        except msgspec.DecodeError as error:
+            self._fail(ride.id, f"the server's answer is malformed: {error}")
+
+    def _go_on(self, ride: Ride, members: Members) -> None:
+        """The server asks, or wants to be called again."""
+        kind = members["resultType"]
+        if kind != b'"input_required"':
+            self._fail(ride.id, f"the server answered with a result of the unknown type {kind.decode()}")
+            return
         dialogue = self._dialogues.get(ride.id)
         if dialogue is None:
-            return
-        try:
-            self._answer(dialogue, response)
-        except msgspec.DecodeError as error:
-            self._fail(dialogue, f"the server's answer is malformed: {error}")
-
-    def _answer(self, dialogue: _Dialogue, response: Envelope) -> None:
-        if response.error:
-            self.forget(dialogue.id)
-            self._say_error(
-                dialogue.id, jsonrpc.one_line(for_handshake_error(response.error, dialogue.method))
-            )
-            return
-        reduced = reduced_result(response.result, dialogue.method)
-        if reduced is not None:
-            self.forget(dialogue.id)
-            self._say_result(dialogue.id, reduced)
-            return
-        members = read_members(response.result)
-        kind = members["resultType"]
-        if kind == b'"input_required"':
-            self._go_on(dialogue, members)
-        else:
-            self._fail(dialogue, f"the server answered with a result of the unknown type {kind.decode()}")
-
-    def _go_on(self, dialogue: _Dialogue, members: Members) -> None:
+            dialogue = _Dialogue(ride.id, ride.method, bytes(ride.params), ride.token)
+            self._dialogues[ride.id] = dialogue
         dialogue.rounds += 1
         if dialogue.rounds > MOST_ROUNDS:
-            self._fail(dialogue, f"the server asked for more than {MOST_ROUNDS} rounds")
+            self._fail(ride.id, f"the server asked for more than {MOST_ROUNDS} rounds")
             return
         dialogue.state = members.get("requestState")
         dialogue.answers = {}
         questions = read_members(members.get("inputRequests", b""))
         if not questions:
             pause_s = PAUSES_S[min(dialogue.rounds, len(PAUSES_S)) - 1]
-            asyncio.get_running_loop().call_later(pause_s, self._call_again, dialogue)
+            asyncio.get_running_loop().call_later(pause_s, self._call_if_wanted, dialogue)
             return
         for key, question in questions.items():
             parts = read_members(question)
@@ -282,23 +261,32 @@ class ModernFace(Face):
             self._asked[id] = dialogue.id
             self._say(jsonrpc.request(id, method, parts.get("params", b"")), dialogue.id)
 
-    def _call_again(self, dialogue: _Dialogue) -> None:
+    def _call_if_wanted(self, dialogue: _Dialogue) -> None:
         if self._dialogues.get(dialogue.id) is dialogue and self._receiver is not None:
-            self._call(dialogue)
+            self._call_again(dialogue)
+
+    def _call_again(self, dialogue: _Dialogue) -> None:
+        """With what the client has answered, and the server's own state."""
+        members = read_members(dialogue.params)
+        if dialogue.answers:
+            members["inputResponses"] = write_members(dialogue.answers)
+        if dialogue.state is not None:
+            members["requestState"] = dialogue.state
+        self._call(dialogue.id, dialogue.method, write_members(members), dialogue.token)
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""
         self._logged.discard(ride.id)
-        self.forget(ride.id)
+        self._forget(ride.id)
         super().failed(ride, failure, now)
 
-    def _fail(self, dialogue: _Dialogue, text: str) -> None:
-        self.forget(dialogue.id)
-        self._say(error_response(dialogue.id, INTERNAL_ERROR, text))
+    def _fail(self, id: Id, text: str) -> None:
+        self._forget(id)
+        self._say(error_response(id, INTERNAL_ERROR, text))
 
-    def forget(self, id: Id) -> None:
+    def _forget(self, id: Id) -> None:
         """It is no longer there."""
-        dialogue = self._dialogues.pop(id, None)
+        dialogue = self._dialogues.pop(id, None) if self._dialogues else None
         if dialogue is not None:
             for asked in dialogue.open:
                 self._asked.pop(asked, None)
@@ -312,9 +300,7 @@ class ModernFace(Face):
             wanted["resourceSubscriptions"] = list(self._resources)
         before, self._listener = self._listener, None
         if wanted:
-            params = with_envelope(
-                msgspec.json.encode({"notifications": wanted}), self._capabilities, self._client, None
-            )
+            params = self._preface.before(msgspec.json.encode({"notifications": wanted}))
             self._listener = subscription = Subscription(self)
             subscription.ride = self.trunk.ride(0, LISTEN, params, subscription, lasting=True)
         if before is not None and before.ride is not None:
@@ -351,16 +337,17 @@ class ModernFace(Face):
             members["_meta"] = write_members(meta)
         self.hear_news(jsonrpc.note_line(note.method, write_members(members)))
 
-    def _leave(self, ride: Ride, reason: str) -> None:
-        self.trunk.leave(ride, reason)
-        if ride.id in self._logged:
-            self._logged.discard(ride.id)
+    def leave(self, id: Id, reason: str) -> None:
+        """The client wants no answer to this call."""
+        super().leave(id, reason)
+        if id in self._logged:
+            self._logged.discard(id)
             self._host.stop_logging(self.trunk)
 
     def close(self, reason: str) -> None:
         """The session is over."""
-        for ride in list(self._rides.values()):
-            self._leave(ride, reason)
+        for id in list(self._logged):
+            self.leave(id, reason)
         super().close(reason)
         if self._listener is not None and self._listener.ride is not None:
             self.trunk.leave(self._listener.ride, reason)
@@ -370,3 +357,8 @@ class ModernFace(Face):
         """The session needs it no longer."""
         self.close(reason)
         self._host.unboard(self, reason)
+
+
+def _text(params: Members, name: str) -> str:
+    """A member that must be a string. Raises msgspec.DecodeError."""
+    return msgspec.json.decode(params.get(name, b"null"), type=str)

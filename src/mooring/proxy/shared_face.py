@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw
 
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import Face
@@ -59,35 +60,34 @@ class SharedFace(Face):
 
     # From the client
 
-    def take_request(self, request: Envelope) -> None:
+    def take_request(self, id: Id, method: str, params: Raw, token: Id | None) -> None:
         """Answered here, or sent on under a number."""
-        method = request.method or ""
         if method == "initialize":
-            self._initialize(request)
+            self._initialize(id, params)
         elif method == "logging/setLevel":
-            self._set_level(request)
+            self._set_level(id, params)
         elif method == "resources/subscribe":
-            self._subscribe(request)
+            self._subscribe(id, params)
         elif method == "resources/unsubscribe":
-            self._unsubscribe(request)
+            self._unsubscribe(id, params)
         elif method.startswith("tasks/"):
             text = "tasks are not offered by an instance that many clients share (--shared)"
-            self._say(error_response(request.request_id, METHOD_NOT_FOUND, text))
+            self._say(error_response(id, METHOD_NOT_FOUND, text))
         else:
             if self.log_level is not None:
                 self._sharing.open_window(self.trunk, self)
-            self._pass_on(request)
+            self._pass_on(id, method, params)
 
-    def _pass_on(self, request: Envelope) -> None:
-        shared = SharedParams.of(request.params)
-        self.ride(request.request_id, request.method or "", shared.params, token=shared.token)
+    def _pass_on(self, id: Id, method: str, params: Raw) -> None:
+        shared = SharedParams.of(params)
+        self.trunk.ride(id, method, shared.params, self, token=shared.token)
 
-    def _initialize(self, request: Envelope) -> None:
-        requested = msgspec.json.decode(read_members(request.params).get("protocolVersion", b'""'), type=str)
+    def _initialize(self, id: Id, params: Raw) -> None:
+        requested = msgspec.json.decode(read_members(params).get("protocolVersion", b'""'), type=str)
         if self.trunk.memory.initialize_result:
-            self._introduce(request.request_id, requested, None)
+            self._introduce(id, requested, None)
         else:
-            self.trunk.ride(0, "ping", b"", Errand(partial(self._introduce, request.request_id, requested)))
+            self.trunk.ride(0, "ping", b"", Errand(partial(self._introduce, id, requested)))
 
     def _introduce(self, id: Id, requested: str, failure: Failure | None) -> None:
         said = self.trunk.memory.initialize_result
@@ -99,38 +99,37 @@ class SharedFace(Face):
         elif failure is not None:
             self._say(failure.response(id))
 
-    def _set_level(self, request: Envelope) -> None:
-        level = level_of(request.params)
+    def _set_level(self, id: Id, params: Raw) -> None:
+        level = level_of(params)
         if level is None:
-            self._say(error_response(request.request_id, INVALID_PARAMS, "params.level is no log level"))
+            self._say(error_response(id, INVALID_PARAMS, "params.level is no log level"))
             return
         self.log_level = level
         self._sharing.note_reader(self.trunk, self)
-        self._say_result(request.request_id, b"{}")
+        self._say_result(id, b"{}")
 
-    def _subscribe(self, request: Envelope) -> None:
-        uri = _uri(request)
+    def _subscribe(self, id: Id, params: Raw) -> None:
+        uri = _uri(params)
         if not has_room_for(self._resources, uri):
-            self._say(error_response(request.request_id, INTERNAL_ERROR, "too many subscriptions"))
+            self._say(error_response(id, INTERNAL_ERROR, "too many subscriptions"))
             return
         self._resources[uri] = None
         self._sharing.subscriptions.add(self.trunk, uri, self)
-        self._pass_on(request)
+        self._pass_on(id, "resources/subscribe", params)
 
-    def _unsubscribe(self, request: Envelope) -> None:
-        uri = _uri(request)
+    def _unsubscribe(self, id: Id, params: Raw) -> None:
+        uri = _uri(params)
         self._resources.pop(uri, None)
         if self._sharing.subscriptions.remove(self.trunk, uri, self):
-            self._pass_on(request)
+            self._pass_on(id, "resources/unsubscribe", params)
         else:
-            self._say_result(request.request_id, b"{}")
+            self._say_result(id, b"{}")
 
     def take_note(self, note: Envelope) -> None:
         """A cancellation of its own call; or something that we do not know."""
         if note.method == "notifications/cancelled":
-            id = cancelled_id(note.params)
-            if id is not None and (ride := self._rides.pop(id, None)) is not None:
-                self.trunk.leave(ride, "the client cancelled it")
+            if (id := cancelled_id(note.params)) is not None:
+                self.leave(id, "the client cancelled it")
         elif note.method not in OF_A_SESSION:
             self.trunk.tell(jsonrpc.note_line(note.method, note.params))
 
@@ -141,7 +140,6 @@ class SharedFace(Face):
 
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
         """The answer, under the client's own id."""
-        self._rides.pop(ride.id, None)
         if response.error and ride.method == "resources/subscribe":
             self._give_up_resource(ride)
         response.id = ride.id
@@ -174,9 +172,6 @@ class SharedFace(Face):
             self._sharing.subscriptions.unsubscribe(self.trunk, uri, self)
         self._sharing.leave(self)
 
-    def forget(self, id: Id) -> None:
-        """Nothing is kept but rides."""
 
-
-def _uri(request: Envelope) -> str:
-    return msgspec.json.decode(read_members(request.params).get("uri", b"null"), type=str)
+def _uri(params: Raw) -> str:
+    return msgspec.json.decode(read_members(params).get("uri", b"null"), type=str)

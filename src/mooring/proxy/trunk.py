@@ -182,8 +182,20 @@ class Trunk:
         line = jsonrpc.request(
             number, method, params if token is None else with_meta(params, "progressToken", b"%d" % number)
         )
-        ride = Ride(id, method, Raw(params), line, rider, now, now, now, token)  # type: ignore[arg-type]
-        ride.number, ride.rider, ride.lasting = number, rider, lasting
+        ride = Ride(
+            id,
+            method,
+            Raw(params),
+            line,
+            rider,  # type: ignore[arg-type]
+            now,
+            now,
+            now,
+            token,
+            number=number,
+            rider=rider,
+            lasting=lasting,
+        )
         most = self._max_calls
         if len(self.rides) >= most and sum(not other.lasting for other in self.rides.values()) >= most:
             text = f"{most} calls are running on this server; no more are taken"
@@ -202,9 +214,9 @@ class Trunk:
         self._link.send(line, ride)
         return ride
 
-    def carries(self, ride: Ride) -> bool:
-        """Is it still to be answered?"""
-        return self.rides.get(ride.number) is ride
+    def rides_of(self, rider: Rider) -> list[Ride]:
+        """What is still to be answered of its calls."""
+        return [ride for ride in self.rides.values() if ride.rider is rider]
 
     def tell(self, line: bytes) -> None:
         """A notification of a client."""
@@ -351,7 +363,7 @@ class Trunk:
 
     def is_pending(self, call: Call) -> bool:
         """Is it still to be answered?"""
-        return isinstance(call, Ride) and self.carries(call)
+        return isinstance(call, Ride) and self.rides.get(call.number) is call
 
     def on_dismissed(self, item: WaitingLine, reason: str, message: str) -> None:
         """A line that waited will not be sent."""

@@ -5,8 +5,6 @@ them with every request, and has no requests of the server: what it wants of the
 a result of the type `input_required`.
 """
 
-from functools import lru_cache
-
 import msgspec
 from msgspec import Raw
 
@@ -35,6 +33,7 @@ from mooring.wire.revisions import MODERN, SERVED
 __all__ = [
     "CACHEABLE",
     "REMOVED",
+    "Preface",
     "can_be_asked",
     "complete_result",
     "discovery",
@@ -46,7 +45,6 @@ __all__ = [
     "reduced_result",
     "served_here",
     "under_subscription",
-    "with_envelope",
     "with_subscription",
 ]
 
@@ -202,30 +200,29 @@ def handshake_result(discovered: bytes, version: str) -> bytes:
     return write_members(result)
 
 
-def with_envelope(params: bytes | Raw, capabilities: bytes, client: bytes, level: str | None) -> bytes:
-    """The params of a request with all that such a server wants to know."""
-    envelope = _envelope(capabilities, client, level)
-    data = bytes(params)
-    if data.startswith(b'{"') and data.find(b'"_meta"') < 0 and not has_escapes(data):
-        # Nearly always: there is no `_meta`, nor anything that could be one.
-        return b'{"_meta":%b,%b' % (envelope, data[1:])
-    members = read_members(data)
-    meta = read_members(members.get("_meta", b""))
-    for key in ENVELOPE_KEYS:
-        meta.pop(key, None)
-    members["_meta"] = write_members({**meta, **read_members(envelope)})
-    return write_members(members)
+class Preface:
+    """What such a server wants to know of a client, with every request."""
 
+    def __init__(self, capabilities: bytes = b"{}", client: bytes = b"", level: str | None = None) -> None:
+        self._meta: Members = {VERSION_KEY: _encode(MODERN), CAPABILITIES_KEY: capabilities}
+        if client:
+            self._meta[CLIENT_KEY] = client
+        if level is not None:
+            self._meta[LEVEL_KEY] = _encode(level)
+        self._front = b'{"_meta":%b,' % write_members(self._meta)
 
-@lru_cache(maxsize=16)
-def _envelope(capabilities: bytes, client: bytes, level: str | None) -> bytes:
-    """The same for all requests of a client, and often of others; few, since each may be long."""
-    meta: Members = {VERSION_KEY: _encode(MODERN), CAPABILITIES_KEY: capabilities}
-    if client:
-        meta[CLIENT_KEY] = client
-    if level is not None:
-        meta[LEVEL_KEY] = _encode(level)
-    return write_members(meta)
+    def before(self, params: bytes | Raw) -> bytes:
+        """The params of a request, with all that."""
+        data = bytes(params)
+        if data.startswith(b'{"') and data.find(b'"_meta"') < 0 and not has_escapes(data):
+            # Nearly always: there is no `_meta`, nor anything that could be one.
+            return self._front + data[1:]
+        members = read_members(data)
+        meta = read_members(members.get("_meta", b""))
+        for key in ENVELOPE_KEYS:
+            meta.pop(key, None)
+        members["_meta"] = write_members({**meta, **self._meta})
+        return write_members(members)
 
 
 def reduced_result(result: bytes | Raw, method: str) -> bytes | None:

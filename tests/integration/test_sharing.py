@@ -404,6 +404,39 @@ async def test_sessions_and_requests_without_one_share_a_process() -> None:
         ]
 
 
+@pytest.mark.parametrize("listens_first", [True, False])
+async def test_a_listener_hears_all_processes(listens_first: bool) -> None:
+    """Without a session its calls are served by any of them."""
+    async with AsyncExitStack() as stack:
+        host, clients = await stack.enter_async_context(clients_of(HANDSHAKE, 0, shared=2))
+        modern = await stack.enter_async_context(ModernClient(host.port))
+
+        async def listen() -> Stream:
+            listener = await modern.watch(
+                "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["res://a"]}}
+            )
+            assert (await listener.message())["method"] == "notifications/subscriptions/acknowledged"
+            return listener
+
+        listener = await listen() if listens_first else None
+        clients = [await stack.enter_async_context(client_of(host.port)) for _ in range(2)]
+        pids = [json.loads(await client.text("echo"))["pid"] for client in clients]
+        assert len(set(pids)) == 2
+        listener = listener or await listen()
+        for client in clients:
+            await client.text("change")
+            assert (await listener.message())["method"] == "notifications/resources/updated"
+        # The next process in the place of one that died is heard as well.
+        os.kill(pids[1], signal.SIGKILL)
+        async with within():
+            while len(serving := [each["pid"] for each in (await readyz(host))["instances"]]) < 2 or (
+                pids[1] in serving
+            ):
+                await asyncio.sleep(0.01)
+        await clients[1].text("change")
+        assert (await listener.message())["method"] == "notifications/resources/updated"
+
+
 async def test_a_server_of_the_new_era_is_shared_by_sessions_too() -> None:
     async with clients_of(MODERN, 3) as (host, clients), ModernClient(host.port) as modern:
         pids = {json.loads(await client.text("echo"))["pid"] for client in clients}

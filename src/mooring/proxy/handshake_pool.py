@@ -83,7 +83,7 @@ class HandshakePool:
     def beside(self, trunk: Trunk) -> list[Trunk]:
         """All that a client may have its calls on whose news come from this one."""
         if self._sharing is not None:
-            return [trunk]
+            return self._sharing.trunks
         key = self._keys.get(trunk)
         return [other for other, introduced_to in self._keys.items() if introduced_to == key]
 

@@ -61,6 +61,7 @@ class HandshakeServer:
         """What an instance said to `initialize`, and what was made of it: nearly always the same."""
         if sharing is not None:
             sharing.others = self
+            sharing.on_made = self._listeners.follow
 
     @property
     def has_listeners(self) -> bool:

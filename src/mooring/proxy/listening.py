@@ -135,11 +135,11 @@ class Listeners:
 
     def tell_changed(self, trunk: Trunk) -> None:
         """Another instance took over: every list may differ now."""
-        now = self._clock()
+        now, key = self._clock(), self._pool.key_of(trunk)
         for listener in list(self._listeners):
             for kind in ("tools", "prompts", "resources"):
                 method = f"notifications/{kind}/list_changed"
-                if listener.trunk is trunk and listener.wants(method, None):
+                if listener.key == key and listener.wants(method, None):
                     listener.tell(method, b"{}", now)
 
     def __len__(self) -> int:

@@ -13,6 +13,7 @@ A session stays with its instance; a request without a session goes to the least
 """
 
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from mooring.errors import MooringError
@@ -58,11 +59,17 @@ class Sharing:
         self.subscriptions = Subscriptions()
         self.others: TrunkKeeper | None = None
         """Who serves requests without a session, and wants to hear the same."""
+        self.on_made: Callable[[Trunk], None] = lambda trunk: None
         self._all = trunks
         self._most = most
         self._guests: dict[Trunk, dict[Guest, None]] = {}
         self._readers: dict[Trunk, dict[LogReader, None]] = {}
         self._causes: dict[Trunk, str] = {}
+
+    @property
+    def trunks(self) -> list[Trunk]:
+        """All that there are."""
+        return list(self._guests)
 
     # Who rides where
 
@@ -73,6 +80,7 @@ class Sharing:
             best = self._all.make(self, Memory.introducing_ourselves(), max_calls=MOST_CALLS)
             self._guests[best] = {}
             self._readers[best] = {}
+            self.on_made(best)
         return best
 
     def _load(self, trunk: Trunk) -> tuple[int, int]:

@@ -136,7 +136,7 @@ def test_a_result_that_asks() -> None:
 
 def test_the_envelope_is_added_and_what_was_there_stays() -> None:
     params = b'{"name":"x","_meta":{"progressToken":1,"%b":"old"}}' % VERSION_KEY.encode()
-    told = json.loads(Preface(b'{"roots":{}}', b'{"name":"c"}', "info").before(params))
+    told = json.loads(Preface(b'{"roots":{}}', b'{"name":"c"}', "info").within(params))
     assert told["name"] == "x"
     assert told["_meta"] == {
         "progressToken": 1,
@@ -145,7 +145,7 @@ def test_the_envelope_is_added_and_what_was_there_stays() -> None:
         CLIENT_KEY: {"name": "c"},
         LEVEL_KEY: "info",
     }
-    assert LEVEL_KEY not in json.loads(Preface().before(b""))["_meta"]
+    assert LEVEL_KEY not in json.loads(Preface().within(b""))["_meta"]
 
 
 def test_a_result_is_reduced_for_a_handshake_client() -> None:
@@ -207,11 +207,29 @@ def test_only_a_complete_result_is_reduced() -> None:
     "params", [b"", b"{}", b"{ }", b'{"name":"x"}', b' {"name":"x"}', b'{"n":"\\u005fmeta"}']
 )
 def test_the_envelope_is_added_to_any_params(params: bytes) -> None:
-    told = json.loads(Preface().before(params))
-    assert told.pop("_meta") == {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
-    assert told == json.loads(params or b"{}")
+    for written in (Preface().in_front_of(params), Preface().within(params)):
+        if written is not None:
+            told = json.loads(written)
+            assert told.pop("_meta") == {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
+            assert told == json.loads(params or b"{}")
+
+
+@pytest.mark.parametrize(
+    ("params", "can"),
+    [
+        (b'{"name":"x"}', True),
+        (b'{"name":"\\n"}', True),
+        (b'{"_meta":{}}', False),
+        (b'{"\\u005fmeta":{}}', False),
+        (b"{}", False),
+        (b"[1]", False),
+        (b"", False),
+    ],
+)
+def test_the_envelope_is_put_in_front_only_where_there_can_be_no_other(params: bytes, can: bool) -> None:
+    assert (Preface().in_front_of(params) is not None) is can
 
 
 def test_a_meta_that_is_written_with_escapes_is_one() -> None:
-    told = Preface().before(b'{"\\u005fmeta":{"x":1}}')
+    told = Preface().within(b'{"\\u005fmeta":{"x":1}}')
     assert told.count(b"meta") == 1 and json.loads(told)["_meta"]["x"] == 1

@@ -51,7 +51,7 @@ class Call(Struct, eq=False):
 
     id: Id
     method: str
-    params: Raw
+    params: bytes | Raw
     line: bytes
     reply: ReplyPort
     since: float

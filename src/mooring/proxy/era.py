@@ -80,7 +80,7 @@ async def find_era(backend: Backend, timeout_s: float) -> Discovery:
 
 async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
     """The answer; None if it has none to that, but to other questions."""
-    params = Preface(client=_CLIENT).before(b"")
+    params = Preface(client=_CLIENT).within(b"")
     question = asyncio.ensure_future(
         requests.ask(channel, jsonrpc.request("discover", "server/discover", params), "discover")
     )

@@ -18,7 +18,6 @@ from msgspec import Raw
 
 from mooring.errors import RemoteProtocolError
 from mooring.proxy.call_errors import Failure
-from mooring.proxy.calls import Call
 from mooring.proxy.ports import Receiver
 from mooring.proxy.riders import Ride
 from mooring.proxy.trunk import Trunk
@@ -81,14 +80,20 @@ class Face(ABC):
         with suppress(RemoteProtocolError):  # (the session has parsed it before)
             message = jsonrpc.parse(line)
             if message.is_request:
-                self._take(message.request_id, message.method or "", message.params, None)
+                self.take_call(message.request_id, message.method or "", message.params)
             else:
                 self._take_other(message)
         return 0
 
-    def take_call(self, call: Call) -> int:
+    def take_call(self, id: Id, method: str, params: bytes | Raw) -> int:
         """A call of the client; otherwise as `send`."""
-        self._take(call.id, call.method, call.params, call.token)
+        self._listens = True
+        try:
+            self.take_request(id, method, params)
+        except msgspec.DecodeError as error:  # well-formed, and not what they must be
+            self._say(error_response(id, INVALID_PARAMS, f"malformed params: {error}"))
+        finally:
+            self._listens = False
         return 0
 
     def pause_reading(self) -> None:
@@ -118,8 +123,8 @@ class Face(ABC):
     # For those who know what messages mean
 
     @abstractmethod
-    def take_request(self, id: Id, method: str, params: Raw, token: Id | None) -> None:
-        """A call of the client; `token` as far as it could be seen without taking `params` apart."""
+    def take_request(self, id: Id, method: str, params: bytes | Raw) -> None:
+        """A call of the client."""
 
     @abstractmethod
     def take_note(self, note: Envelope) -> None:
@@ -134,15 +139,6 @@ class Face(ABC):
         self._receiver = None
         for ride in self.trunk.rides_of(self):
             self.trunk.leave(ride, reason)
-
-    def _take(self, id: Id, method: str, params: Raw, token: Id | None) -> None:
-        self._listens = True
-        try:
-            self.take_request(id, method, params, token)
-        except msgspec.DecodeError as error:  # well-formed, and not what they must be
-            self._say(error_response(id, INVALID_PARAMS, f"malformed params: {error}"))
-        finally:
-            self._listens = False
 
     def _take_other(self, message: Envelope) -> None:
         self._listens = True

@@ -21,6 +21,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol, cast
 
+from msgspec import Raw
+
 from mooring.errors import MooringError, ServerFailed
 from mooring.proxy.calls import Call
 from mooring.proxy.introduction import introduce
@@ -58,7 +60,7 @@ ASLEEP, CONNECTING, LIVE, CLOSED = LinkState
 class CallTaker(Protocol):
     """A channel that is no pipe: it takes a call as it was parsed."""
 
-    def take_call(self, call: Call) -> int:
+    def take_call(self, id: Id, method: str, params: bytes | Raw) -> int:
         """See `Channel.send`."""
         ...
 
@@ -250,7 +252,10 @@ class Link:
         if call is None:
             channel.send(line)
         else:
-            call.position = channel.send(line) if self._taker is None else self._taker.take_call(call)
+            if self._taker is None:
+                call.position = channel.send(line)
+            else:
+                call.position = self._taker.take_call(call.id, call.method, call.params)
             call.sent = True
         if accepted is not None:
             accepted()

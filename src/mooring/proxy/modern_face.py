@@ -21,7 +21,7 @@ from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
 from mooring.wire.eras import Preface, for_handshake_error, handshake_result, reduced_result
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
-from mooring.wire.members import Members, has_escapes, read_members, write_members
+from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.memory import has_room_for
 from mooring.wire.modern import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_KEY
 from mooring.wire.params import cancelled_id, progress_of_call
@@ -48,7 +48,6 @@ class _Dialogue(Struct, eq=False):
     method: str
     params: bytes
     """As they were sent."""
-    token: Id | None
     rounds: int = 0
     state: bytes | None = None
     answers: Members = {}
@@ -139,14 +138,21 @@ class ModernFace(Face):
 
     # From the client
 
-    def take_request(self, id: Id, method: str, params: Raw, token: Id | None) -> None:
+    def take_request(self, id: Id, method: str, params: bytes | Raw) -> None:
         """Answered here, or sent on with all that such a server wants to know."""
         if method in ANSWERED_HERE:
             self._answer_here(id, method, read_members(params))
             return
-        if token is None and has_escapes(bytes(params)):
-            token = progress_of_call(params)
-        self._call(id, method, params, token)
+        preface = self._preface
+        if self._level is not None and self._host.may_log(self):
+            self._logged.add(id)
+            preface = self._preface_that_logs
+        data = bytes(params)
+        written = preface.in_front_of(data)
+        if written is not None:
+            self.trunk.ride(id, method, written, self)
+        else:
+            self.trunk.ride(id, method, preface.within(data), self, token=progress_of_call(data))
 
     def _answer_here(self, id: Id, method: str, params: Members) -> None:
         if method == "initialize":
@@ -181,13 +187,6 @@ class ModernFace(Face):
         """From now on the server is told this."""
         self._preface = Preface(self._capabilities, self._client)
         self._preface_that_logs = Preface(self._capabilities, self._client, self._level)
-
-    def _call(self, id: Id, method: str, params: bytes | Raw, token: Id | None) -> None:
-        preface = self._preface
-        if self._level is not None and self._host.may_log(self):
-            self._logged.add(id)
-            preface = self._preface_that_logs
-        self.trunk.ride(id, method, preface.before(params), self, token=token)
 
     def take_note(self, note: Envelope) -> None:
         """Only a cancellation means something to such a server; the rest concerned a session."""
@@ -240,7 +239,7 @@ class ModernFace(Face):
             return
         dialogue = self._dialogues.get(ride.id)
         if dialogue is None:
-            dialogue = _Dialogue(ride.id, ride.method, bytes(ride.params), ride.token)
+            dialogue = _Dialogue(ride.id, ride.method, bytes(ride.params))
             self._dialogues[ride.id] = dialogue
         dialogue.rounds += 1
         if dialogue.rounds > MOST_ROUNDS:
@@ -272,7 +271,7 @@ class ModernFace(Face):
             members["inputResponses"] = write_members(dialogue.answers)
         if dialogue.state is not None:
             members["requestState"] = dialogue.state
-        self._call(dialogue.id, dialogue.method, write_members(members), dialogue.token)
+        self.take_request(dialogue.id, dialogue.method, write_members(members))
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""
@@ -300,7 +299,7 @@ class ModernFace(Face):
             wanted["resourceSubscriptions"] = list(self._resources)
         before, self._listener = self._listener, None
         if wanted:
-            params = self._preface.before(msgspec.json.encode({"notifications": wanted}))
+            params = self._preface.within(msgspec.json.encode({"notifications": wanted}))
             self._listener = subscription = Subscription(self)
             subscription.ride = self.trunk.ride(0, LISTEN, params, subscription, lasting=True)
         if before is not None and before.ride is not None:

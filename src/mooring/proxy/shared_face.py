@@ -60,7 +60,7 @@ class SharedFace(Face):
 
     # From the client
 
-    def take_request(self, id: Id, method: str, params: Raw, token: Id | None) -> None:
+    def take_request(self, id: Id, method: str, params: bytes | Raw) -> None:
         """Answered here, or sent on under a number."""
         if method == "initialize":
             self._initialize(id, params)
@@ -78,11 +78,11 @@ class SharedFace(Face):
                 self._sharing.open_window(self.trunk, self)
             self._pass_on(id, method, params)
 
-    def _pass_on(self, id: Id, method: str, params: Raw) -> None:
+    def _pass_on(self, id: Id, method: str, params: bytes | Raw) -> None:
         shared = SharedParams.of(params)
         self.trunk.ride(id, method, shared.params, self, token=shared.token)
 
-    def _initialize(self, id: Id, params: Raw) -> None:
+    def _initialize(self, id: Id, params: bytes | Raw) -> None:
         requested = msgspec.json.decode(read_members(params).get("protocolVersion", b'""'), type=str)
         if self.trunk.memory.initialize_result:
             self._introduce(id, requested, None)
@@ -99,7 +99,7 @@ class SharedFace(Face):
         elif failure is not None:
             self._say(failure.response(id))
 
-    def _set_level(self, id: Id, params: Raw) -> None:
+    def _set_level(self, id: Id, params: bytes | Raw) -> None:
         level = level_of(params)
         if level is None:
             self._say(error_response(id, INVALID_PARAMS, "params.level is no log level"))
@@ -108,7 +108,7 @@ class SharedFace(Face):
         self._sharing.note_reader(self.trunk, self)
         self._say_result(id, b"{}")
 
-    def _subscribe(self, id: Id, params: Raw) -> None:
+    def _subscribe(self, id: Id, params: bytes | Raw) -> None:
         uri = _uri(params)
         if not has_room_for(self._resources, uri):
             self._say(error_response(id, INTERNAL_ERROR, "too many subscriptions"))
@@ -117,7 +117,7 @@ class SharedFace(Face):
         self._sharing.subscriptions.add(self.trunk, uri, self)
         self._pass_on(id, "resources/subscribe", params)
 
-    def _unsubscribe(self, id: Id, params: Raw) -> None:
+    def _unsubscribe(self, id: Id, params: bytes | Raw) -> None:
         uri = _uri(params)
         self._resources.pop(uri, None)
         if self._sharing.subscriptions.remove(self.trunk, uri, self):
@@ -173,5 +173,5 @@ class SharedFace(Face):
         self._sharing.leave(self)
 
 
-def _uri(params: Raw) -> str:
+def _uri(params: bytes | Raw) -> str:
     return msgspec.json.decode(read_members(params).get("uri", b"null"), type=str)

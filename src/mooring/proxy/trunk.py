@@ -185,7 +185,7 @@ class Trunk:
         ride = Ride(
             id,
             method,
-            Raw(params),
+            params,
             line,
             rider,  # type: ignore[arg-type]
             now,
@@ -201,12 +201,13 @@ class Trunk:
             text = f"{most} calls are running on this server; no more are taken"
             rider.failed(ride, Failure("too_many_calls", text, retryable=True), now)
             return ride
-        if not self._in_flight.has_room(len(line), 0):
+        in_flight = self._in_flight
+        if in_flight.taken_bytes + len(line) > in_flight.limit_bytes and not in_flight.has_room(len(line), 0):
             text = "the calls of all clients together are too large; this one was not executed"
             rider.failed(ride, Failure("too_busy", text, retryable=True), now)
             return ride
         self.rides[number] = ride
-        self._in_flight.taken_bytes += len(line)
+        in_flight.taken_bytes += len(line)
         if rider.counts:
             self._stats.calls += 1
         if self._policy.call_timeout_s is not None and not lasting:

@@ -211,13 +211,15 @@ class Preface:
             self._meta[LEVEL_KEY] = _encode(level)
         self._front = b'{"_meta":%b,' % write_members(self._meta)
 
-    def before(self, params: bytes | Raw) -> bytes:
-        """The params of a request, with all that."""
-        data = bytes(params)
-        if data.startswith(b'{"') and data.find(b'"_meta"') < 0 and not has_escapes(data):
-            # Nearly always: there is no `_meta`, nor anything that could be one.
-            return self._front + data[1:]
-        members = read_members(data)
+    def in_front_of(self, params: bytes) -> bytes | None:
+        """The params of a request, with all that; None if there may be a `_meta` in them already."""
+        if params.startswith(b'{"') and params.find(b'"_meta"') < 0 and not has_escapes(params):
+            return self._front + params[1:]
+        return None
+
+    def within(self, params: bytes) -> bytes:
+        """The same, whatever they have. Raises msgspec.DecodeError."""
+        members = read_members(params)
         meta = read_members(members.get("_meta", b""))
         for key in ENVELOPE_KEYS:
             meta.pop(key, None)
@@ -228,8 +230,10 @@ class Preface:
 def reduced_result(result: bytes | Raw, method: str) -> bytes | None:
     """A complete result without what a handshake client does not know or would refuse; None if it is none."""
     data = bytes(result)
-    if method not in CACHEABLE and (short := _without_type(data)) is not None:
-        return short
+    if method not in CACHEABLE and data.startswith(_TYPE_FIRST) and not _has_more(data):
+        return b"{" + data[len(_TYPE_FIRST) :]
+    if method not in CACHEABLE and data.endswith(_TYPE_LAST) and not _has_more(data):
+        return data[: -len(_TYPE_LAST)] + b"}"
     members = read_members(data)
     if members.get("resultType", _COMPLETE) != _COMPLETE:
         return None
@@ -250,18 +254,12 @@ def reduced_result(result: bytes | Raw, method: str) -> bytes | None:
     return write_members(members)
 
 
-def _without_type(data: bytes) -> bytes | None:
-    """A result that has nothing of this revision but its type, first or last; None for any other.
+def _has_more(data: bytes) -> bool:
+    """Has a result anything of this revision besides its type?
 
     Names written with escapes are not seen, and passed over as those that the client does not know.
     """
-    if data.startswith(_TYPE_FIRST):
-        rest = b"{" + data[len(_TYPE_FIRST) :]
-    elif data.endswith(_TYPE_LAST):
-        rest = data[: -len(_TYPE_LAST)] + b"}"
-    else:
-        return None
-    return rest if rest.find(b'"_meta"') < 0 and rest.find(b'"structuredContent"') < 0 else None
+    return data.find(b'"_meta"') >= 0 or data.find(b'"structuredContent"') >= 0
 
 
 def _reduced_tools(tools: bytes) -> bytes:

@@ -104,7 +104,7 @@ def test_a_broken_promise_and_an_unmeasured_one_say_why() -> None:
 def test_what_got_worse_is_named_with_its_figures() -> None:
     slower = sample_run(rate_1s={"mooring": 24_200}, seq_p50={"mooring": 0.095}, cost_100=None)
     assert changes(sample_run(), slower) == [
-        "not measured any more: CPU per call, 100 sessions",
+        "not measured any more: CPU of a lone call, 100 sessions",
         "worse: 32 connections, one session, 30,250 → 24,200 calls/s (-20%); the minimal bridge +0%",
         "better: one call after another, p50, 0.190 → 0.0950 ms (-50%); the minimal bridge +0%",
         "Since the recorded run: 2 worse, 1 better, 24 the same within noise.",

@@ -181,6 +181,8 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
     [
         ("run time --port 1 -- uvx x", "error: --port: of use with --foreground only\n"),
         ("run time --unix /s --drain-delay 1s -- uvx x", "error: --drain-delay, --unix: of use with"),
+        ("run", "'NAME'"),
+        ("run -- uvx x", "hint: write: mooring run NAME -- uvx x\n"),
         ("run --foreground", "'NAME'"),
         ("run --foreground -- uvx x", "hint: write: mooring run --foreground NAME -- uvx x\n"),
         ("run --foreground time", "no command"),

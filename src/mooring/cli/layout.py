@@ -147,7 +147,7 @@ class ServerCommand(SectionedCommand):
 
 def _with_values(words: list[str]) -> list[str]:
     """`--shared` alone means one; click would take the next word, the NAME perhaps, for its value."""
-    following = [*words[1:], ""]
+    following = [*words, ""][1:]
     return [
         f"{word}=1" if word == "--shared" and not after.isdecimal() else word
         for word, after in zip(words, following, strict=True)

@@ -106,14 +106,14 @@ async def _finish(
     conversation.refuse_new(cause)
     calls = conversation.calls_in_flight
     if calls and not gone.is_set():
-        log.info("%s: %d calls to finish", cause, calls, extra={"event": "draining", "calls": calls})
+        log.info("%s: calls to finish: %d", cause, calls, extra={"event": "draining", "calls": calls})
     await until(stop, timeout_s, first_of(conversation.wait_quiet(), gone.wait()))
     # 2
     cut = conversation.cut(cause)
     if gone.is_set():
         return 0
     if cut:
-        log.warning("%d calls were cut off", cut, extra={"event": "calls_cut", "calls": cut})
+        log.warning("calls cut off: %d", cut, extra={"event": "calls_cut", "calls": cut})
     await until(None, FLUSH_S, first_of(output.wait_empty(), gone.wait()))
     return cut
 

@@ -102,7 +102,9 @@ def describe_status(status: int, content_type: bytes, location: bytes | None, me
             "forbidden", "the server does not let us in (403): is the token the right one?", retryable
         )
     if status in (404, 405):
-        text = f"there is no MCP server at this URL ({status}): is its path right? With Mooring it is /mcp"
+        text = (
+            f"there is no MCP server at this URL ({status}): is its path right? With Mooring it is /NAME/mcp"
+        )
         return Failure("not_mcp", text, retryable)
     if 300 <= status < 400:
         where = location.decode("latin-1")[:200] if location else "elsewhere"

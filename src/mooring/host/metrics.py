@@ -56,7 +56,9 @@ def render(workload: Workload, listener: Listener) -> bytes:
     )
     page.counter("sessions_refused_total", "Sessions refused.", [({}, stats.sessions_refused)])
     page.counter("restarts_total", "Restarts of the server.", [({}, seen.restarts)])
-    page.counter("server_exits_total", "Server processes that ended unasked.", [({}, workload.exits)])
+    page.counter(
+        "server_exits_total", "Server processes that ended unasked, or were given up.", [({}, workload.exits)]
+    )
     page.counter("junk_lines_total", "Lines of output that were no message.", [({}, stats.junk_lines)])
     page.histogram(
         "call_duration_seconds", "Time to the server's answer.", stats.duration_buckets, stats.duration_sum_s

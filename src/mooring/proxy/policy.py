@@ -23,6 +23,8 @@ class SessionPolicy:
     call_timeout_s: float | None = None
     idle_timeout_s: float | None = 1800.0
     """30 minutes, as the SDKs' own servers have it."""
+    forget_after_s: float = 7 * 86400.0
+    """A client that does not come back for a week has forgotten its session too."""
     recovery_wait_s: float = 10.0
     """How long a call waits for a server that is being restarted."""
     handshake_timeout_s: float = 120.0

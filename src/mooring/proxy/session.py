@@ -522,6 +522,8 @@ class Session:
         idle_s = self._policy.idle_timeout_s
         if self.in_use:
             self.last_used = now
+        elif now - self.last_used >= self._policy.forget_after_s:
+            self.close("nobody has used it for so long")
         elif idle_s is not None and self._link.is_live and now - self.last_used >= idle_s:
             self._tell("session_idle", f"is idle: pid {self.pid} is stopped, the session stays")
             self._link.sleep("idle", reset_by="it had been idle")

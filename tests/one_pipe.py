@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from mooring.errors import Unavailable
+from mooring.proxy.health import Health
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Channel, ExitLike, Receiver
@@ -103,6 +104,7 @@ def trunks_over(pipe: Pipe) -> Trunks:
         policy=policy,
         stats=Stats(),
         noise=Noise("test"),
+        health=Health(policy, "test"),
         in_flight=Budget(policy.budget_bytes, 1),
         clock=time.monotonic,
     )

@@ -12,7 +12,9 @@ byte. Methods for tests, all requests:
 
 Options: --capabilities JSON, --version REVISION, --refuse (initialize fails), --mute (never
 answers initialize), --die-at-initialize, --state FILE (counts starts: {"starts": n} in its
-serverInfo.version), --version-after N:REVISION (another revision from start N on).
+serverInfo.version), --deaf-to METHOD (never answers it),
+--without METHOD (says that there is none),
+--version-after N:REVISION (another revision from start N on).
 """
 
 import argparse
@@ -36,7 +38,11 @@ def main() -> None:
         method, id = message.get("method"), message.get("id")
         if id is None or method is None:
             continue
-        if method == "initialize":
+        if method == options.deaf_to:
+            continue
+        if method == options.without:
+            _write({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no such method"}})
+        elif method == "initialize":
             _initialize(options, starts, message)
         elif method == "x/emit":
             _emit(message)
@@ -62,6 +68,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mute", action="store_true")
     parser.add_argument("--die-at-initialize", action="store_true")
     parser.add_argument("--state", type=Path)
+    parser.add_argument("--deaf-to")
+    parser.add_argument("--without")
     return parser.parse_args()
 
 

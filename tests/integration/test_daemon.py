@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import ListenFailed, MooringError, Unavailable, UserError
@@ -201,6 +203,49 @@ async def test_bad_requests_are_told_what_is_wrong(tmp_path: Path, body: bytes, 
             async with within():
                 answer = await peer.answer()
             assert answer.status == 400 and words in answer.body.decode()
+
+
+async def test_metrics_of_all_servers_are_on_one_page(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        port = (await life.ask("GET", "/daemon"))["port"]
+        for name in ("one", "two"):
+            await life.run(name)
+        async with client_of(port, path="/two/mcp") as client, McpClient(port, path="/metrics") as watch:
+            await client.pid()
+            answer = await watch.raw("GET")
+            assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+            families = list(text_string_to_metric_families(answer.body.decode()))
+            found = {
+                (sample.name, *sample.labels.values()): sample.value
+                for family in families
+                for sample in family.samples
+            }
+            assert len({family.name for family in families}) == len(families), "each in one place"
+            assert found["mooring_sessions", "two", "live"] == 1
+            assert (found["mooring_calls_total", "one"], found["mooring_calls_total", "two"]) == (0, 2)
+            assert found["mooring_call_duration_seconds_count", "two"] == 2
+            assert found["mooring_connections",] >= 1 and ("mooring_connections", "one") not in found
+            assert found["mooring_held_bytes", "two", "calls"] == found["mooring_held_bytes", "answers"] == 0
+            await life.ask("DELETE", "/servers/two")
+            page = (await watch.raw("GET")).body.decode()
+            assert 'server="one"' in page and 'server="two"' not in page
+            assert (await watch.raw("GET", Host="evil.example")).status == 403
+
+
+async def test_connections_leave_half_of_all_descriptors_to_the_servers(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        async with living(tmp_path) as life:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))  # for the other ends, which are ours too
+            port = (await life.ask("GET", "/daemon"))["port"]
+            async with McpClient(port, path="/livez") as client, within():
+                peers = [await client.peer() for _ in range(51)]
+                for peer in peers:
+                    peer.send(client.head("GET"))
+                assert [(await peer.answer()).status for peer in peers] == [200] * 50 + [503]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_places(tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.host.routes import add_routes
 from mooring.http.router import Router
+from mooring.proxy.policy import SessionPolicy
 from mooring.store.database import StoreError
 from mooring.store.records import Session as Record
 from mooring.store.store import Store
@@ -50,9 +52,10 @@ class Book:
 
 
 @asynccontextmanager
-async def kept(book: Book) -> AsyncIterator[int]:
+async def kept(book: Book, **sessions: Any) -> AsyncIterator[int]:
     """A server that knows what an earlier one wrote into the book, and writes on; its port."""
-    options = ServerOptions(name="test", argv=SCRIPTED, env=ENVIRONMENT, patience=SHORT)
+    policy = SessionPolicy(**sessions)
+    options = ServerOptions(name="test", argv=SCRIPTED, env=ENVIRONMENT, patience=SHORT, sessions=policy)
     workload = Workload(options, clock=time.monotonic)
     keeper = SessionKeeper(workload.proxy, book.write, clock=time.monotonic, wall=time.time)
     keeper.restore(book.store.sessions("test"))
@@ -127,3 +130,54 @@ async def test_the_time_of_the_last_use_is_written(book: Book, monkeypatch: pyte
         await client.pid()
         await until(lambda: book.store.sessions("test")[0].used_at > first.used_at)
         assert book.store.sessions("test")[0].opened_at == first.opened_at
+
+
+async def test_a_session_that_nobody_uses_is_forgotten_in_memory_and_in_the_book(book: Book) -> None:
+    async with kept(book, forget_after_s=2.0) as port, client_of(port) as used, client_of(port) as unused:
+        await until(lambda: sorted(book.ids()) == sorted([used.session, unused.session]))
+        async with within():
+            while unused.session in book.ids():
+                assert await used.pid()
+        assert used.session in book.ids()
+        assert (await unused.raw("POST", unused.request("x/pid"))).status == 404
+        stream = await used.stream()
+        async with client_of(port) as later:
+            await until(lambda: later.session in book.ids())
+            await until(lambda: later.session not in book.ids())
+        assert used.session in book.ids(), "whoever listens uses it"
+        stream.reset()
+
+
+async def test_a_session_that_was_not_used_for_too_long_before_a_restart_is_not_brought_back(
+    book: Book,
+) -> None:
+    async with kept(book) as port, client_of(port) as client:
+        session = client.session
+    [record] = book.store.sessions("test")
+    old = record._replace(used_at=record.used_at - SessionPolicy().forget_after_s + 2.0)
+    book.store.keep_sessions("test", book.generation, [old], [])
+    async with kept(book) as port, McpClient(port) as client:
+        client.session = session
+        assert book.ids() == [session]
+        await until(lambda: not book.ids())
+        assert (await client.raw("POST", client.request("x/pid"))).status == 404
+
+
+async def test_uses_are_not_written_because_something_else_is(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    async def write(changed: list[Record], ended: list[str]) -> None:
+        written.extend(record.id for record in changed)
+
+    monkeypatch.setattr(book, "write", write)
+    async with kept(book) as port, client_of(port) as quiet:
+        await until(lambda: quiet.session in written)
+        for _ in range(3):
+            await quiet.pid()
+            async with client_of(port) as other:
+                await until(lambda: other.session in written)
+        # (its `initialize` and its `initialized` may be written together)
+        assert written.count(quiet.session) <= 2
+    assert written[-1] and written.count(quiet.session) <= 3, "and once more at the end"

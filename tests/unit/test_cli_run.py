@@ -90,7 +90,7 @@ def test_every_option_arrives(
         *("--allow-host", "a.example", "--allow-host", "b.example", "--allow-origin", "https://c.example"),
         *("--env", "A=first", "--env", "A=last=1", "--env-file", f"{tmp_path}/env", "--pass-env", "OURS"),
         *("--cwd", str(tmp_path), "--max-sessions", "5", "--idle-timeout", "none", "--spare", "2"),
-        *("--shared", "3"),
+        *("--shared", "3", "--ping-interval", "none", "--ping-timeout", "2s"),
         *("--call-timeout", "90s", "--max-message-bytes", "1MB", "--retry", "--no-restart"),
         *("--drain-delay", "250ms", "--drain-timeout", "none", "--eof-grace", "0", "--stop-grace", "1m"),
     )
@@ -107,6 +107,8 @@ def test_every_option_arrives(
                 max_message_bytes=1_000_000,
                 idle_timeout_s=None,
                 call_timeout_s=90,
+                ping_interval_s=None,
+                ping_timeout_s=2,
                 retry=True,
             ),
             restarts=RestartPolicy(restart=False),

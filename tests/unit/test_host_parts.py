@@ -135,7 +135,7 @@ async def test_the_page_keeps_every_digit_of_a_large_sum() -> None:
     stats.answered(1e9 + 0.25)
     stats.failed("timeout")
     stats.failed("timeout")
-    page = metrics.render(workload, listener).decode()
+    page = metrics.render([workload], listener, {"server": workload.name}).decode()
     found = {
         (sample.name, sample.labels.get("le") or sample.labels.get("reason")): sample.value
         for family in text_string_to_metric_families(page)

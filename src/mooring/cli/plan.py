@@ -67,6 +67,8 @@ def plan_server(
             max_message_bytes=given["max_message_bytes"],
             idle_timeout_s=given["idle_timeout"],
             call_timeout_s=given["call_timeout"],
+            ping_interval_s=given["ping_interval"],
+            ping_timeout_s=given["ping_timeout"],
             retry=given["retry"],
         ),
         restarts=RestartPolicy(restart=not given["no_restart"]),

@@ -183,6 +183,16 @@ def _in_kubernetes() -> bool:
     help="Longest time for a call; its progress extends it.",
 )
 @sessions(
+    "--ping-interval",
+    type=LIMIT,
+    default="30s",
+    show_default=True,
+    help="Ask a process without calls so often whether it lives; one that misses two pings is replaced.",
+)
+@sessions(
+    "--ping-timeout", type=SPAN, default="10s", show_default=True, help="Longest time to answer a ping."
+)
+@sessions(
     "--max-message-bytes",
     type=Parsed("size", parse_size),
     default="64MiB",

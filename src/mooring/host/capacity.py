@@ -3,7 +3,7 @@
 from mooring.http.limits import Limits
 from mooring.runtimes.process import DESCRIPTORS_EACH
 
-__all__ = ["connections_within", "few_descriptors"]
+__all__ = ["connections_beside_many", "connections_within", "few_descriptors"]
 
 OURS = 64
 """For the listening sockets, the event loop, the guardian, a start under way."""
@@ -16,6 +16,11 @@ CONNECTIONS_EACH = 2
 def connections_within(limit: int, servers: int) -> int:
     """The room that `servers` leave; at least half of all, since a server that nobody reaches is no use."""
     return max(1, limit - min(OURS + OVERFLOW + DESCRIPTORS_EACH * servers, limit // 2))
+
+
+def connections_beside_many(limit: int) -> int:
+    """The same for servers whose number nobody knows yet: they get half."""
+    return max(1, limit // 2)
 
 
 def few_descriptors(limit: int, max_sessions: int, spare: int) -> str | None:

@@ -22,7 +22,9 @@ from mooring import __version__
 from mooring.api.level import PREFIX
 from mooring.api.service import Api
 from mooring.api.types import Daemon
+from mooring.host import metrics
 from mooring.host.allocator import keep_freed_memory
+from mooring.host.capacity import connections_beside_many
 from mooring.host.loops import run_with_signals
 from mooring.host.ownership import Ownership, owning
 from mooring.host.places import Places
@@ -32,10 +34,12 @@ from mooring.host.stop import Stop
 from mooring.host.street import Street
 from mooring.host.waits import until
 from mooring.http.guard import Guard, guarded
+from mooring.http.limits import Limits
 from mooring.http.listener import Listener
 from mooring.http.router import Router
+from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.store.store import Store
-from mooring.wire.http import Headers, Response
+from mooring.wire.http import Exchange, Headers, Response
 from mooring.workloads.fleet import Fleet
 from mooring.workloads.state import State
 
@@ -109,7 +113,11 @@ class _Serving:
         )
         _add_pages(router, self._api, options.places.token, stop)
         guard = Guard(exempt_paths=PROBES)
-        self._listener = Listener(guarded(router, guard), admit=guard.admit, clock=time.monotonic)
+        self._listener = Listener(
+            guarded(router, guard), admit=guard.admit, limits=_limits(), clock=time.monotonic
+        )
+        for method in ("GET", "HEAD"):
+            router.add(method, "/metrics", self._metrics)
         self._control = Listener(Router().mount(PREFIX, self._api), clock=time.monotonic)
         self._recovering: asyncio.Task[None] | None = None
 
@@ -121,6 +129,11 @@ class _Serving:
             started_at=self._started_at,
             nonce=self._nonce,
         )
+
+    def _metrics(self, exchange: Exchange) -> None:
+        live = [seen.live.workload for seen in self._fleet.all() if seen.live is not None]
+        page = metrics.render(live, self._listener, {})
+        exchange.respond(Response(200, page, [(b"content-type", metrics.CONTENT_TYPE)]))
 
     async def run(self, ownership: Ownership) -> int:
         """Until it is told to end; returns the exit status."""
@@ -171,6 +184,11 @@ class _Serving:
             listener.abort()
             await listener.aclose()
         self._options.places.socket.unlink(missing_ok=True)
+
+
+def _limits() -> Limits:
+    room = connections_beside_many(DESCRIPTORS.soft)
+    return Limits(max_connections=min(Limits().max_connections, room))
 
 
 def _add_pages(router: Router, api: Api, token: Path, stop: Stop) -> None:

@@ -54,5 +54,5 @@ class Pages:
 
     def metrics(self, exchange: Exchange) -> None:
         """For Prometheus."""
-        page = metrics.render(self._workload, self._listener)
+        page = metrics.render([self._workload], self._listener, {"server": self._workload.name})
         exchange.respond(Response(200, page, [(b"content-type", metrics.CONTENT_TYPE)]))

@@ -16,12 +16,12 @@ from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.wire import jsonrpc
 from mooring.wire.eras import Preface
-from mooring.wire.jsonrpc import Envelope
+from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.lines import LongLine
 from mooring.wire.members import read_members
 from mooring.wire.revisions import MODERN
 
-__all__ = ["Discovery", "find_era"]
+__all__ = ["Discovery", "discover_request", "find_era"]
 
 LATE_S = 1.0
 """How much later than to the ping the answer to the question may come."""
@@ -61,6 +61,11 @@ class _Asker:
         self.requests.lose(f"it ended when it was asked for its era ({exit})")
 
 
+def discover_request(id: Id) -> bytes:
+    """What only a server of 2026-07-28 answers with a result."""
+    return jsonrpc.request(id, "server/discover", Preface(client=_CLIENT).within(b""))
+
+
 async def find_era(backend: Backend, timeout_s: float) -> Discovery:
     """Ask. Raises MooringError if there is no instance to ask, or none that says anything definite."""
     channel = await backend.acquire()
@@ -80,10 +85,7 @@ async def find_era(backend: Backend, timeout_s: float) -> Discovery:
 
 async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
     """The answer; None if it has none to that, but to other questions."""
-    params = Preface(client=_CLIENT).within(b"")
-    question = asyncio.ensure_future(
-        requests.ask(channel, jsonrpc.request("discover", "server/discover", params), "discover")
-    )
+    question = asyncio.ensure_future(requests.ask(channel, discover_request("discover"), "discover"))
     ping = asyncio.ensure_future(requests.ask(channel, jsonrpc.request("ping", "ping"), "ping"))
     try:
         await asyncio.wait((question, ping), return_when=asyncio.FIRST_COMPLETED)

@@ -25,6 +25,7 @@ from msgspec import Raw
 
 from mooring.errors import MooringError, ServerFailed
 from mooring.proxy.calls import Call
+from mooring.proxy.health import Health, Pulse, Silence
 from mooring.proxy.introduction import introduce
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.policy import SessionPolicy
@@ -125,11 +126,13 @@ class Link:
         "_backend",
         "_channel",
         "_clock",
+        "_health",
         "_id_prefix",
         "_in_flight",
         "_owner",
         "_paused",
         "_policy",
+        "_pulse",
         "_requests",
         "_taker",
         "_task",
@@ -153,6 +156,7 @@ class Link:
         id_prefix: str,
         *,
         in_flight: Budget,
+        health: Health,
     ) -> None:
         self.state = ASLEEP
         self.reset_by = ""
@@ -165,6 +169,8 @@ class Link:
         self._backend = backend
         self._policy = policy
         self._clock = clock
+        self._health = health
+        self._pulse = Pulse(health, 0.0)
         self._id_prefix = id_prefix
         self._channel: Channel | None = None
         self._taker: CallTaker | None = None
@@ -288,6 +294,10 @@ class Link:
         """Was this the answer to a request of our own? We ask only while we connect."""
         return self.state is CONNECTING and self._requests.resolve(response)
 
+    def hear_sign(self, id: Id) -> bool:
+        """An answer that belongs to no call: is it one to our own question whether the instance lives?"""
+        return self._pulse.hear(id, self._clock())
+
     def hold_back(self, held: bool) -> None:
         """Leave the instance's output in its pipe, or read on."""
         if self._channel is None or held == self._paused:
@@ -350,6 +360,7 @@ class Link:
         if self._channel is not channel:
             return False  # it ended right after its last answer
         self._task = None
+        self._pulse = Pulse(self._health, self._clock())
         self.state = LIVE
         self._owner.on_up(channel)
         self.on_writable()
@@ -377,6 +388,18 @@ class Link:
         self._owner.on_lost(exit, channel.consumed)
         if self._waiting.items or self._owner.wants_instance(exit):
             self.wake()
+
+    def check_health(self, now: float, *, in_use: bool) -> None:
+        """Does the instance still live? One that gives no sign of life, and has no call, is replaced."""
+        channel = self._channel
+        if self.state is not LIVE or channel is None or self._taker is not None:
+            return  # (what stands behind a face is looked after by its trunk)
+        if in_use or self._paused:
+            self._pulse.rest(now)
+        elif self._pulse.has_stopped(now, channel, self._owner.memory):
+            silence = Silence()
+            self._backend.release(channel, str(silence), failed=True)
+            self.on_gone(silence)
 
     def try_again(self, call: Call, reason: str) -> None:
         """The call was refused, by an instance of the wrong kind: give it to the next one."""

@@ -23,10 +23,16 @@ class SessionPolicy:
     call_timeout_s: float | None = None
     idle_timeout_s: float | None = 1800.0
     """30 minutes, as the SDKs' own servers have it."""
+    forget_after_s: float = 7 * 86400.0
+    """A client that does not come back for a week has forgotten its session too."""
     recovery_wait_s: float = 10.0
     """How long a call waits for a server that is being restarted."""
     handshake_timeout_s: float = 120.0
     """A first start may download a package; a server that is silent for longer is given up."""
+    ping_interval_s: float | None = 30.0
+    """How often an instance without calls is asked whether it lives; None: never."""
+    ping_timeout_s: float = 10.0
+    """A server that is busy with something of its own may be late; two such silences are too much."""
     cancel_wait_s: float = 5.0
     """A cancelled call that the server never answers is ended after this."""
     retry: bool = False

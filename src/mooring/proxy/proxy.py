@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from mooring.errors import Unavailable
 from mooring.proxy.era_backend import EraBackend
+from mooring.proxy.health import Health
 from mooring.proxy.link import LinkState
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
@@ -76,6 +77,7 @@ class Proxy:
         self.policy = policy
         self.stats = Stats()
         self.noise = Noise(name)
+        self.health = Health(policy, name)
         self.in_flight = Budget(policy.budget_bytes, policy.max_sessions)
         """Messages of clients: calls until they are answered, others until the server has them."""
         self.clock = clock
@@ -84,7 +86,13 @@ class Proxy:
         self.sessions: dict[str, Session] = {}
         self.visitors: set[Visitor] = set()
         trunks = Trunks(
-            backend, policy=policy, stats=self.stats, noise=self.noise, in_flight=self.in_flight, clock=clock
+            backend,
+            policy=policy,
+            stats=self.stats,
+            noise=self.noise,
+            health=self.health,
+            in_flight=self.in_flight,
+            clock=clock,
         )
         self._sharing = Sharing(trunks, policy.shared) if policy.shared else None
         self.stateless = Stateless(trunks, policy, clock, self._sharing)
@@ -135,6 +143,7 @@ class Proxy:
             policy=self.policy,
             stats=self.stats,
             noise=self.noise,
+            health=self.health,
             in_flight=self.in_flight,
             kept=self.kept,
             clock=self.clock,
@@ -216,6 +225,7 @@ class Proxy:
 
     def refuse_new(self, cause: str) -> None:
         """No new sessions from now on; those that exist go on."""
+        self.health.is_over = True
         self.refusing = Unavailable(
             f"shutting down ({cause})", code="shutting_down", hint="try again", retry_after_s=2
         )

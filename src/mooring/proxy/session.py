@@ -17,6 +17,7 @@ from mooring.proxy import call_errors
 from mooring.proxy.call_errors import Failure, overdue
 from mooring.proxy.calls import Call, Reply, ReplyPort
 from mooring.proxy.delivery import Delivery
+from mooring.proxy.health import Health
 from mooring.proxy.link import LARGE_BYTES, Link, LinkState
 from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
@@ -86,6 +87,7 @@ class Session:
         policy: SessionPolicy,
         stats: Stats,
         noise: Noise,
+        health: Health,
         in_flight: Budget,
         kept: Budget,
         clock: Callable[[], float],
@@ -107,7 +109,7 @@ class Session:
         self._clock = clock
         self._closed = False
         self._in_flight = in_flight
-        self._link = Link(self, backend, policy, clock, own_id, in_flight=in_flight)
+        self._link = Link(self, backend, policy, clock, own_id, in_flight=in_flight, health=health)
         self._noise = noise
         self._on_changed = on_changed
         self._on_closed = on_closed
@@ -339,7 +341,9 @@ class Session:
             return
         call = self._finish(response.request_id)
         if call is None:
-            log.debug("session %s: an answer to nothing that was asked, id %r", self.short_id, response.id)
+            if not self._link.hear_sign(response.request_id):
+                text = "session %s: an answer to nothing that was asked, id %r"
+                log.debug(text, self.short_id, response.id)
             return
         now = self.last_used = self._clock()
         if call.method == "initialize":
@@ -513,10 +517,13 @@ class Session:
         for call in list(self.calls.values()):
             self._tick_call(call, now)
         self._link.tick(now)
+        self._link.check_health(now, in_use=bool(self.calls))
         self.streams.tick(now)
         idle_s = self._policy.idle_timeout_s
         if self.in_use:
             self.last_used = now
+        elif now - self.last_used >= self._policy.forget_after_s:
+            self.close("nobody has used it for so long")
         elif idle_s is not None and self._link.is_live and now - self.last_used >= idle_s:
             self._tell("session_idle", f"is idle: pid {self.pid} is stopped, the session stays")
             self._link.sleep("idle", reset_by="it had been idle")

@@ -20,6 +20,7 @@ from msgspec import Raw
 from mooring.errors import MooringError, RemoteProtocolError
 from mooring.proxy.call_errors import Failure, overdue
 from mooring.proxy.calls import Call
+from mooring.proxy.health import Health
 from mooring.proxy.link import LARGE_BYTES, Link, LinkState
 from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
@@ -109,6 +110,7 @@ class Trunk:
         policy: SessionPolicy,
         stats: Stats,
         noise: Noise,
+        health: Health,
         in_flight: Budget,
         clock: Callable[[], float],
         tools: MarkedTools,
@@ -127,7 +129,7 @@ class Trunk:
         self._clock = clock
         self._closed = False
         self._in_flight = in_flight
-        self._link = Link(self, backend, policy, clock, f"mooring-{name}", in_flight=in_flight)
+        self._link = Link(self, backend, policy, clock, f"mooring-{name}", in_flight=in_flight, health=health)
         self._max_calls = max_calls
         self._next = 0
         self._noise = noise
@@ -274,6 +276,7 @@ class Trunk:
         ride = self._finish(response.id)
         if ride is None or ride.rider is None:
             self._strays.discard(response.request_id)
+            self._link.hear_sign(response.request_id)
             return
         now = self.last_used = self._clock()
         if ride.rider.counts:
@@ -385,6 +388,7 @@ class Trunk:
                 self._tell_cancelled(ride, failure.reason)
                 self._fail(ride, failure)
         self._link.tick(now)
+        self._link.check_health(now, in_use=any(not ride.lasting for ride in self.rides.values()))
 
     def sleep(self, reason: str) -> None:
         """Let the instance go; the next ride brings another."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from mooring.proxy.health import Health
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend
@@ -25,6 +26,7 @@ class Trunks:
         policy: SessionPolicy,
         stats: Stats,
         noise: Noise,
+        health: Health,
         in_flight: Budget,
         clock: Callable[[], float],
     ) -> None:
@@ -34,6 +36,7 @@ class Trunks:
         self._policy = policy
         self._stats = stats
         self._noise = noise
+        self._health = health
         self._in_flight = in_flight
         self._clock = clock
         self._count = 0
@@ -67,6 +70,7 @@ class Trunks:
             policy=self._policy,
             stats=self._stats,
             noise=self._noise,
+            health=self._health,
             in_flight=self._in_flight,
             clock=self._clock,
             tools=self.tools,

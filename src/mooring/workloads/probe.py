@@ -64,6 +64,16 @@ class Probe(Deaf):
         channel.send(jsonrpc.notification("notifications/initialized"))
         return handshake
 
+    async def answers_pings(self, channel: Channel, timeout_s: float) -> bool:
+        """Most servers do, and must; to know it now tells one that hangs later from one that never does."""
+        line = jsonrpc.request("mooring-ping", "ping")
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._requests.ask(channel, line, "mooring-ping")
+        except (TimeoutError, ServerFailed):
+            return False
+        return True
+
     def on_line(self, line: bytes) -> None:
         """Only answers matter here. What is no message may say why there is none: a usage text, say."""
         try:

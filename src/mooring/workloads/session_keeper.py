@@ -43,6 +43,7 @@ class SessionKeeper:
         self._opened_at: dict[str, float] = {}
         """Of all that are written down."""
         self._written_use: dict[str, float] = {}
+        self._noted_at = clock()
         self._wake = asyncio.Event()
         self._failing = False
         self._closing = False
@@ -99,6 +100,10 @@ class SessionKeeper:
         await self._flush()
 
     def _note_uses(self) -> None:
+        now = self._clock()
+        if now - self._noted_at < TOUCH_S and not self._closing:
+            return  # each use of each session, because one of them has changed, would be many writes
+        self._noted_at = now
         for id, session in self._proxy.sessions.items():
             if id in self._opened_at and session.last_used != self._written_use.get(id):
                 self._changed[id] = session

@@ -8,7 +8,7 @@ from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 
-__all__ = ["ENVIRONMENT_HINT", "NOT_MCP_HINT", "Line", "exit_line", "state_line"]
+__all__ = ["ENVIRONMENT_HINT", "NOT_MCP_HINT", "Line", "exit_line", "failure_line", "state_line"]
 
 ENVIRONMENT_HINT = (
     "a server sees only a few of our environment variables; if it needs more, "
@@ -39,7 +39,15 @@ def state_line(name: str, seen: Snapshot, before: State) -> Line:
 
 def exit_line(name: str, pid: int, exit: Exit, seen: Snapshot) -> Line:
     """An unasked exit, and what is done about it: `seen` is what the supervisor decided."""
-    text = f"{name} (pid {pid}) ended by itself: {exit}"
+    return _what_follows(f"{name} (pid {pid}) ended by itself: {exit}", seen)
+
+
+def failure_line(name: str, pid: int, reason: str, seen: Snapshot) -> Line:
+    """An instance that runs and is of no use: what is done about it is the same."""
+    return _what_follows(f"{name} (pid {pid}) is given up: {reason}", seen)
+
+
+def _what_follows(text: str, seen: Snapshot) -> Line:
     if seen.ended_for_good:
         return Line(logging.ERROR, f"{text}; it is not started again (--no-restart)")
     if seen.state is State.FAILED:

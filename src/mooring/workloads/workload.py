@@ -31,7 +31,7 @@ from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.probe import Deaf, Probe
-from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, state_line
+from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, failure_line, state_line
 
 __all__ = ["InstanceReport", "Workload"]
 
@@ -205,13 +205,14 @@ class Workload:
 
     def spoke(self, channel: Channel) -> None:
         """It works; so the workload does, and is in use: a spare is worth having."""
-        lent = self._lent.get(channel)
-        if lent is None:
-            return
-        self._working.add(channel)
-        self.supervisor.instance_spoke(lent.instance.n)
-        if self._wants_spare() and self.supervisor.state is State.READY:
+        self._note_works(channel)
+        if channel in self._lent and self._wants_spare() and self.supervisor.state is State.READY:
             self._spawn(self._make_spare(), "making a spare")
+
+    def _note_works(self, channel: Channel) -> None:
+        if (lent := self._lent.get(channel)) is not None:
+            self._working.add(channel)
+            self.supervisor.instance_spoke(lent.instance.n)
 
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
         """Stop an instance that is no longer needed."""
@@ -220,9 +221,7 @@ class Workload:
         if lent is None:
             return
         if failed:
-            self.supervisor.instance_exited(
-                lent.instance.n, lent.since, reason, others_working=bool(self._working)
-            )
+            self._on_failed(lent, reason)
         self._dismiss(lent.instance, reason)
         self.settle()
         # It may have been the only one that tried whether the server works.
@@ -361,6 +360,14 @@ class Workload:
                 self._later.cancel()
             self._later = asyncio.get_running_loop().call_later(idle_s, self.settle)
 
+    def _on_failed(self, lent: _Lent, reason: str) -> None:
+        """An instance runs, and does not do its part: it counts as if it had ended by itself."""
+        self.exits += 1
+        instance = lent.instance
+        self.supervisor.instance_exited(instance.n, lent.since, reason, others_working=bool(self._working))
+        line = failure_line(self.name, instance.pid, reason, self.supervisor.snapshot())
+        log.log(line.level, line.text, extra=self._about(instance, "server_given_up"))
+
     # Being ready
 
     def _on_change(self, seen: Snapshot) -> None:
@@ -405,7 +412,8 @@ class Workload:
         slow = loop.call_later(SLOW_START_S, self._tell_slow, channel.pid)
         try:
             timeout_s = self.definition.sessions.handshake_timeout_s
-            await Probe(self.name, self.proxy.noise).speak(channel, timeout_s)
+            probe = Probe(self.name, self.proxy.noise)
+            await probe.speak(channel, timeout_s)
         except ServerFailed as error:
             if error.code == "handshake_unknown" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")
@@ -417,8 +425,18 @@ class Workload:
             return
         finally:
             slow.cancel()
-        self.spoke(channel)
+        self._note_works(channel)
+        await self._learn_of_pings(probe, channel)
         self.release(channel, "it works")
+
+    async def _learn_of_pings(self, probe: Probe, channel: Channel) -> None:
+        health = self.proxy.health
+        if health.interval_s is None:
+            return
+        if await probe.answers_pings(channel, health.timeout_s):
+            health.heard()
+        else:
+            health.heard_nothing()
 
     async def _speaks_modern(self) -> bool:
         """It refuses handshakes: is it a server of the era that has none?"""

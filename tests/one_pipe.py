@@ -96,7 +96,7 @@ class Ears:
     def on_gone(self, exit: ExitLike) -> None: ...
 
 
-def trunks_over(pipe: Pipe) -> Trunks:
+def trunks_over(pipe: Pipe, in_flight: Budget | None = None) -> Trunks:
     """Trunks that have no other instance."""
     policy = SessionPolicy()
     return Trunks(
@@ -105,6 +105,6 @@ def trunks_over(pipe: Pipe) -> Trunks:
         stats=Stats(),
         noise=Noise("test"),
         health=Health(policy, "test"),
-        in_flight=Budget(policy.budget_bytes, 1),
+        in_flight=in_flight or Budget(policy.budget_bytes, 1),
         clock=time.monotonic,
     )

@@ -142,3 +142,21 @@ async def test_a_state_that_has_expired_is_refused_and_the_call_is_given_up(
             refused = await answers_with(client, asked["requestState"])
             assert "expired" in refused["error"]["message"] and refused["error"]["code"] == -32602
         await until(lambda: not alive(pid))
+
+
+async def test_an_instance_that_did_not_answer_in_time_is_given_to_nobody_else() -> None:
+    """It may still ask, or log, on behalf of that call."""
+    async with modern_client_of(HANDSHAKE, spare=0, call_timeout_s=0.5) as (client, _):
+        client.capabilities = ASKABLE
+        pid = (await client.said("echo"))["pid"]
+        late = await client.ask("tools/call", {"name": "hold"})
+        assert late["error"]["data"]["reason"] == "timeout"
+        assert (await client.said("echo"))["pid"] != pid
+        await until(lambda: not alive(pid))
+
+
+@pytest.mark.parametrize("wanted", [{}, {"notifications": []}, {"notifications": {"toolsListChanged": "?"}}])
+async def test_a_listener_that_cannot_be_understood_is_refused_as_a_whole(wanted: Json) -> None:
+    async with modern_client_of(HANDSHAKE, spare=0) as (client, _):
+        answer = await client.post("subscriptions/listen", wanted)
+        assert answer.status == 400 and json.loads(answer.body)["error"]["code"] == -32602

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -11,7 +12,7 @@ from mooring.wire.modern import LEVEL_KEY
 from tests.hosting import Host, hosting
 from tests.http_client import Peer
 from tests.integration.test_eras import HANDSHAKE, MODERN, ModernClient, modern_client_of
-from tests.mcp_client import client_of
+from tests.mcp_client import Json, McpClient, Stream, client_of
 from tests.one_pipe import OnePipe, Pipe
 from tests.support import alive, until, within
 
@@ -146,3 +147,83 @@ async def test_a_session_listens_again_when_the_server_has_ended_its_listener(
                 pass
         await client.call("change")
         assert (await stream.message())["method"] == "notifications/tools/list_changed"
+
+
+async def asked_by(stream: Stream) -> dict[str, Json]:
+    """The two questions of `ask-two`, by their method."""
+    questions = [await stream.message() for _ in range(2)]
+    return {question["method"]: question for question in questions}
+
+
+async def test_questions_that_are_refused_at_once_do_not_make_the_call_again() -> None:
+    async with hosting(MODERN, max_asked=0) as host, client_of(host.port) as client:
+        answer = await client.ask("tools/call", {"name": "ask-two"})
+        assert "unanswered" in answer["error"]["message"], "sampling was refused"
+        heard = json.loads(await client.text("heard"))
+        assert sum(message.get("params", {}).get("name") == "ask-two" for message in heard) == 1
+
+
+async def test_a_question_is_withdrawn_when_its_call_is_over() -> None:
+    async with hosting(MODERN) as host, client_of(host.port) as client:
+        stream = await client.stream("POST", client.request("tools/call", {"name": "ask-two"}))
+        questions = await asked_by(stream)
+        refused = {"jsonrpc": "2.0", "id": questions["sampling/createMessage"]["id"]}
+        refusal = {**refused, "error": {"code": -1, "message": "no"}}
+        assert (await client.raw("POST", json.dumps(refusal).encode())).status == 202
+        withdrawn = await stream.message()
+        assert withdrawn["method"] == "notifications/cancelled"
+        assert withdrawn["params"]["requestId"] == questions["elicitation/create"]["id"]
+        assert (await stream.message())["error"]["message"] == "no"
+
+
+async def test_the_rounds_of_a_dialogue_do_not_mix() -> None:
+    """Answers and state are those of the last round, and what the client sent stays as it was."""
+    async with hosting(MODERN) as host, client_of(host.port) as client:
+        meta = {"progressToken": "p", "own": [1]}
+        params = {"name": "rounds", "arguments": {"text": "\\u005f"}, "_meta": meta}
+        stream = await client.stream("POST", client.request("tools/call", params))
+        while "method" in (message := await stream.message()):
+            await client.respond(message["id"], {"action": "accept", "content": {}})
+        assert "result" in message
+        heard = json.loads(await client.text("heard"))
+        rounds = [m["params"] for m in heard if m.get("params", {}).get("name") == "rounds"]
+        assert [each.get("requestState") for each in rounds] == [None, "one", "two", "two"]
+        assert ["inputResponses" in each for each in rounds] == [False, False, False, True]
+        for each in rounds:
+            assert each["arguments"] == params["arguments"] and each["_meta"]["own"] == [1]
+
+
+async def test_one_instance_is_asked_for_its_era_whoever_wants_to_know() -> None:
+    async with hosting(MODERN, spare=0) as host, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(McpClient(host.port)) for _ in range(5)]
+        async with ModernClient(host.port) as modern:
+            await asyncio.gather(*(client.initialize() for client in clients), modern.said("echo"))
+        asked = [record for record in host.records if "its era is known" in record.getMessage()]
+        assert len(asked) <= 1, "none, if the probe of the start has found it out"
+
+
+async def test_a_log_that_was_silenced_is_heard_again_of_the_next_process() -> None:
+    """A call that was given up may log on; but not in a process that never had it."""
+    async with (
+        hosting(MODERN, shared=1, spare=0, idle_timeout_s=0.5) as host,
+        client_of(host.port) as client,
+    ):
+        await client.result("logging/setLevel", {"level": "debug"})
+        say = {"name": "log", "arguments": {"say": "hm"}}
+
+        async def hears_log() -> bool:
+            return (
+                b"notifications/message" in (await client.raw("POST", client.request("tools/call", say))).body
+            )
+
+        assert await hears_log()
+        peer = await client.send("POST", client.request("tools/call", {"name": "hold"}, id="held"))
+        async with within():
+            while "hold" not in await client.text("heard"):
+                pass
+        await client.notify("notifications/cancelled", {"requestId": "held"})
+        peer.reset()
+        assert not await hears_log()
+        pid = json.loads(await client.text("echo"))["pid"]
+        await until(lambda: not alive(pid))
+        assert await hears_log()

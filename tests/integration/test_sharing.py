@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
+from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import MAX_MISSED_BYTES
+from mooring.proxy.riders import Indifferent, Ride
 from mooring.proxy.shared_face import SharedFace
 from mooring.proxy.sharing import Sharing
+from mooring.proxy.trunk import Trunk
+from mooring.wire.budget import Budget
 from tests.hosting import SCRIPTED, Host, hosting
 from tests.integration.test_eras import HANDSHAKE, MODERN, ModernClient
 from tests.mcp_client import Json, McpClient, Stream, client_of, emission
@@ -21,6 +25,22 @@ from tests.one_pipe import Ears, Pipe, trunks_over
 from tests.support import children, until, within
 
 ALL_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+
+
+class Told(Indifferent):
+    """A call of a client, which remembers why it failed."""
+
+    counts = True
+
+    def __init__(self) -> None:
+        self.failure: Failure | None = None
+
+    def failed(self, ride: Ride, failure: Failure, now: float) -> None:
+        self.failure = failure
+
+
+def trunks_held(trunk: Trunk) -> int:
+    return sum(len(ride.line) for ride in trunk.rides.values())
 
 
 @asynccontextmanager
@@ -541,3 +561,43 @@ async def test_nothing_is_left() -> None:
         for client in clients:
             await client.send("POST", client.request("x/emit", emission(answer=False)))
     await until(lambda: children() <= before)
+
+
+async def held_bytes(host: Host) -> int:
+    async with McpClient(host.port, path="/metrics") as probe:
+        page = (await probe.raw("GET")).body.decode()
+    [line] = [
+        line for line in page.splitlines() if line.startswith("mooring_held_bytes") and 'of="calls"' in line
+    ]
+    return int(line.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize("server", [SCRIPTED, MODERN])
+async def test_a_large_call_takes_no_room_once_it_is_answered(server: tuple[str, ...]) -> None:
+    async with clients_of(server, 1) as (host, (client,)):
+        large = {"name": "echo", "arguments": {"text": "x" * 1_000_000}}
+        await client.ask("tools/call", large)
+        assert await held_bytes(host) < 1000, "but for a listener"
+
+
+async def test_large_calls_without_a_session_have_a_share_together() -> None:
+    """Each would fit into one; not all of them."""
+    pipe = Pipe()
+    trunks = trunks_over(pipe, Budget(4000, 4))
+    trunk = trunks.make(Sharing(trunks, 1), max_calls=100)
+    riders = [Told() for _ in range(20)]
+    for n, rider in enumerate(riders):
+        trunk.ride(n, "tools/call", b'{"text":"%b"}' % (b"x" * 800), rider)
+    refused = [rider.failure.reason for rider in riders if rider.failure is not None]
+    assert 0 < len(refused) < len(riders) and set(refused) == {"too_busy"}
+    assert trunks_held(trunk) <= 4000
+    await trunks.aclose("end of test")
+
+
+async def test_a_process_with_listeners_is_not_idle() -> None:
+    async with clients_of(HANDSHAKE, 0, idle_timeout_s=0.5) as (host, _), ModernClient(host.port) as modern:
+        pid = (await modern.said("echo"))["pid"]
+        listener = await modern.watch("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        assert (await listener.message())["method"] == "notifications/subscriptions/acknowledged"
+        await asyncio.sleep(1.5)  # several looks of the clock beyond its idle time
+        assert (await modern.said("echo"))["pid"] == pid

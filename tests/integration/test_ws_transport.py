@@ -484,3 +484,16 @@ async def test_nobody_is_upgraded_once_new_sessions_are_refused() -> None:
         await fresh.aclose()
         assert (await busy.closed())[0] == 1001
         assert await ending == 0
+
+
+async def test_a_listener_does_not_keep_a_connection_whose_session_has_ended(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    server = (*SCRIPTED, "--state", str(starts), "--version-after", "50:2025-03-26")
+    async with hosting(server, spare=0) as host, ws_client(host.port) as client:
+        await client.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}, **STATED})
+        assert (await client.message())["method"] == "notifications/subscriptions/acknowledged"
+        starts.write_bytes(b"x" * 50)  # the next process speaks another revision: that ends the session
+        os.kill(await client.pid(), signal.SIGKILL)
+        await host.logged("session_closed")
+        async with within():
+            await client.connection.wait_closed()

@@ -178,3 +178,10 @@ def test_pieces_of_a_long_line_are_joined_once() -> None:
         assert decoder.feed(piece) == []
     assert all(kept is piece for kept, piece in zip(decoder._parts, pieces, strict=True))
     assert decoder.feed(b"\n\n") == [message("x" * (320 * 65536))]
+
+
+def test_an_event_in_many_small_pieces_costs_no_object_for_each() -> None:
+    decoder = EventDecoder()
+    for _ in range(10_000):
+        assert decoder.feed(b"da") == []
+    assert len(decoder._parts) < 10

@@ -12,7 +12,16 @@ from mooring.proxy.ports import ExitLike
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Id
 
-__all__ = ["Failure", "id_in_use", "out_of_order", "overdue", "session_ended", "too_busy", "too_many_calls"]
+__all__ = [
+    "Failure",
+    "id_in_use",
+    "out_of_order",
+    "overdue",
+    "session_ended",
+    "too_busy",
+    "too_many_calls",
+    "why_dropped",
+]
 
 
 class Failure(NamedTuple):
@@ -48,6 +57,14 @@ def overdue(call: Call, now: float, policy: SessionPolicy, *, served: bool) -> F
     if idle_s is not None and not call.reply.heard and now - call.touched >= idle_s:
         return Failure("abandoned", "nobody waited for the answer any more")
     return None
+
+
+def why_dropped(size_bytes: int, policy: SessionPolicy) -> tuple[str, str]:
+    """(reason, words) for a message of a server that could not be kept whole."""
+    text, limit = f"a message of {size_bytes} bytes", policy.max_message_bytes
+    if size_bytes > limit:
+        return "message_too_long", f"{text} is over the limit of {limit} (--max-message-bytes)"
+    return "too_busy", f"{text} found no room beside those of other sessions"
 
 
 def session_ended(id: Id) -> bytes:

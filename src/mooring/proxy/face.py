@@ -38,6 +38,10 @@ class FaceReceiver(Receiver, Protocol):
         """One line that is an answer, and what it says."""
         ...
 
+    def on_failed(self, id: Id, failure: Failure) -> None:
+        """A call of the client cannot be answered by the server."""
+        ...
+
     def on_related(self, line: bytes, id: Id) -> None:
         """One line that belongs to the client's call of that id, which a pipe would not tell."""
         ...
@@ -215,4 +219,10 @@ class Face(ABC):
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""
-        self._say(failure.response(ride.id))
+        self._say_failure(ride.id, failure)
+
+    def _say_failure(self, id: Id, failure: Failure) -> None:
+        if self._listens:
+            asyncio.get_running_loop().call_soon(self._say_failure, id, failure)
+        elif self._receiver is not None:
+            self._receiver.on_failed(id, failure)

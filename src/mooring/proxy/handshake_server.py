@@ -68,6 +68,10 @@ class HandshakeServer:
         """Somebody waits for news."""
         return len(self._listeners) > 0
 
+    def needs(self, trunk: Trunk) -> bool:
+        """Does somebody wait for the news of this one?"""
+        return self._listeners.needs(trunk)
+
     @property
     def calls_in_flight(self) -> int:
         """Those that a client waits for."""
@@ -178,12 +182,15 @@ class HandshakeServer:
         return self._about
 
     def _listen(self, call: StatelessCall, key: PoolKey) -> None:
+        wanted = self._listeners.read(call)
+        if wanted is None:
+            return
         trunk = self._pool.shared(key, call.request.client)
         if trunk is None:
             self._refuse_full(call)
         else:
             call.reply.begin_stream(self._clock())
-            trunk.ride(0, "ping", b"", Errand(partial(self._listeners.add, call, key, trunk)))
+            trunk.ride(0, "ping", b"", Errand(partial(self._listeners.add, call, wanted, key, trunk)))
 
     # What calls tell
 
@@ -199,7 +206,7 @@ class HandshakeServer:
             self._sharing.forget_reader(call.trunk, call)
         if call.trunk is None or self._leased.pop(call.trunk, None) is None:
             return
-        if call.is_settled:
+        if call.is_settled and not call.trunk.has_strays:
             self._pool.give_back(call.trunk)
         else:
             # It may still ask or log on behalf of this one: nobody else must hear that.

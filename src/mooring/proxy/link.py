@@ -24,6 +24,7 @@ from typing import Protocol, cast
 from msgspec import Raw
 
 from mooring.errors import MooringError, ServerFailed
+from mooring.proxy.call_errors import Failure
 from mooring.proxy.calls import Call
 from mooring.proxy.health import Health, Pulse, Silence
 from mooring.proxy.introduction import introduce
@@ -86,6 +87,10 @@ class LinkOwner(Protocol):
         """See `FaceReceiver`."""
         ...
 
+    def on_failed(self, id: Id, failure: Failure) -> None:
+        """See `FaceReceiver`."""
+        ...
+
     def on_related(self, line: bytes, id: Id) -> None:
         """See `FaceReceiver`."""
         ...
@@ -140,6 +145,7 @@ class Link:
         "_unread_call",
         "_waiting",
         "on_answer",
+        "on_failed",
         "on_line",
         "on_long_line",
         "on_related",
@@ -162,6 +168,7 @@ class Link:
         self.reset_by = ""
         # Straight to the owner: this is the path of every answer.
         self.on_answer = owner.on_answer
+        self.on_failed = owner.on_failed
         self.on_line = owner.on_line
         self.on_long_line = owner.on_long_line
         self.on_related = owner.on_related
@@ -247,7 +254,7 @@ class Link:
     def _write(
         self, channel: Channel, line: bytes, call: Call | None, accepted: Callable[[], None] | None
     ) -> None:
-        if len(line) >= LARGE_BYTES:
+        if len(line) >= LARGE_BYTES and self._taker is None:  # (else it is passed on, and counted there)
             # (A call was looked at when it came.)
             if call is None and not self._in_flight.has_room(len(line), 0):
                 item = WaitingLine(line, None, accepted)

@@ -77,7 +77,17 @@ class Listeners:
         self._clock = clock
         self._listeners: list[_Listener] = []
 
-    def add(self, call: StatelessCall, key: PoolKey, trunk: Trunk, failure: Failure | None) -> None:
+    def read(self, call: StatelessCall) -> Filter | None:
+        """What it asks for; None if that cannot be read, which it is told."""
+        try:
+            return _read_params(call.request.params).notifications
+        except msgspec.DecodeError as error:
+            call.refuse(INVALID_PARAMS, f"params.notifications is malformed: {error}", self._clock())
+            return None
+
+    def add(
+        self, call: StatelessCall, wanted: Filter, key: PoolKey, trunk: Trunk, failure: Failure | None
+    ) -> None:
         """One more; its instance has been spoken to."""
         now = self._clock()
         if failure is not None and not trunk.memory.initialize_result:
@@ -87,11 +97,6 @@ class Listeners:
             return
         if len(self._listeners) >= MOST_LISTENERS:
             call.fail(Failure("too_many_listeners", f"{MOST_LISTENERS} listen already", retryable=True), now)
-            return
-        try:
-            wanted = _read_params(call.request.params).notifications
-        except msgspec.DecodeError as error:
-            call.refuse(INVALID_PARAMS, f"params.notifications is malformed: {error}", now)
             return
         listener = _Listener(call, key, trunk, _honoured(wanted, trunk))
         self._listeners.append(listener)

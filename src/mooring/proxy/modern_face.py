@@ -53,6 +53,8 @@ class _Dialogue(Struct, eq=False):
     answers: Members = {}
     open: dict[Id, tuple[str, str]] = {}
     """The id under which the client is asked → the server's key, and the method."""
+    shown: set[Id] = set()
+    """Those of which the client knows."""
 
 
 class Subscription(Indifferent):
@@ -252,13 +254,19 @@ class ModernFace(Face):
             pause_s = PAUSES_S[min(dialogue.rounds, len(PAUSES_S)) - 1]
             asyncio.get_running_loop().call_later(pause_s, self._call_if_wanted, dialogue)
             return
+        lines: dict[Id, bytes] = {}
         for key, question in questions.items():
             parts = read_members(question)
             method = msgspec.json.decode(parts.get("method", b'""'), type=str)
             id = f"mooring-asks-{next(self._numbers)}"
+            lines[id] = jsonrpc.request(id, method, parts.get("params", b""))
             dialogue.open[id] = (key, method)
             self._asked[id] = dialogue.id
-            self._say(jsonrpc.request(id, method, parts.get("params", b"")), dialogue.id)
+        # Only now: a question may be refused at once, and must not seem to have been the last.
+        for asked, line in lines.items():
+            if asked in dialogue.open:
+                dialogue.shown.add(asked)
+                self._say(line, dialogue.id)
 
     def _call_if_wanted(self, dialogue: _Dialogue) -> None:
         if self._dialogues.get(dialogue.id) is dialogue and self._receiver is not None:
@@ -286,9 +294,14 @@ class ModernFace(Face):
     def _forget(self, id: Id) -> None:
         """It is no longer there."""
         dialogue = self._dialogues.pop(id, None) if self._dialogues else None
-        if dialogue is not None:
-            for asked in dialogue.open:
-                self._asked.pop(asked, None)
+        if dialogue is None:
+            return
+        for asked in dialogue.open:
+            self._asked.pop(asked, None)
+            if asked in dialogue.shown:
+                params = {"requestId": asked, "reason": "the call that wanted to know it is over"}
+                self._say(jsonrpc.notification("notifications/cancelled", params))
+        dialogue.open = {}
 
     # News
 

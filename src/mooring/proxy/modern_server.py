@@ -133,12 +133,16 @@ class ModernServer:
     def may_log(self, face: ModernFace) -> bool:
         """See `modern_face.Host`."""
         reader = _log_reader(face.trunk)
-        return face.trunk not in self._silent and (reader is None or reader is face)
+        return not self._is_silenced(face.trunk) and (reader is None or reader is face)
 
     def stop_logging(self, trunk: Trunk) -> None:
         """See `modern_face.Host`."""
         if self._policy.shared:
             self._silent.add(trunk)
+
+    def _is_silenced(self, trunk: Trunk) -> bool:
+        """The next process never had the call that may log on."""
+        return trunk in self._silent and trunk.is_live
 
     # Requests
 
@@ -185,7 +189,7 @@ class ModernServer:
 
     def _free_for_log(self) -> Trunk | None:
         for trunk in self._trunks:
-            if _log_reader(trunk) is None and trunk not in self._silent:
+            if _log_reader(trunk) is None and not self._is_silenced(trunk):
                 return trunk
         return self._add() if len(self._trunks) + len(self._retired) < self._policy.max_sessions else None
 
@@ -215,7 +219,7 @@ class ModernServer:
             ride = trunk.rides.get(number) if type(number) is int else None
             if ride is not None and isinstance(ride.rider, _Passenger | Subscription):
                 ride.rider.hear_news(ride, note, self._clock())
-        elif note.method == LOG and trunk not in self._silent:
+        elif note.method == LOG and not self._is_silenced(trunk):
             reader = _log_reader(trunk) or self._only_face(trunk)
             if reader is not None:
                 reader.hear_log(line)
@@ -227,12 +231,12 @@ class ModernServer:
 
     def on_up(self, trunk: Trunk, again: bool) -> None:
         """Requests need not know; sessions are told that every list may differ."""
+        self._silent.discard(trunk)
         for face in list(self._faces.get(trunk, {})) if again else ():
             face.tell_changed()
 
     def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
         """Those who ride are told by the trunk."""
-        self._silent.discard(trunk)
 
     def on_changed(self, trunk: Trunk, error: MooringError) -> None:
         """It was not introduced."""
@@ -245,6 +249,7 @@ class ModernServer:
             self._trunks.remove(trunk)
         else:
             return
+        self._silent.discard(trunk)
         self._all.end(trunk, "not in use")
 
     # Time and endings

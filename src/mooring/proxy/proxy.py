@@ -202,7 +202,14 @@ class Proxy:
 
     def _tick(self) -> None:
         self._timer = None
-        now = self.clock()
+        try:
+            self._tick_all(self.clock())
+        except Exception:  # a bug of ours must not stop the clock
+            log.exception("%s: time could not be kept", self.name)
+        if self.sessions or self.stateless.is_busy:
+            self.start_clock()
+
+    def _tick_all(self, now: float) -> None:
         self._ticks += 1
         for session in list(self.sessions.values()):
             # A thousand that rest would take a hundredth of a core, if all were looked at each time.
@@ -218,8 +225,6 @@ class Proxy:
         self._check_quiet()
         if self._draining:
             self.hang_up()
-        if self.sessions or self.stateless.is_busy:
-            self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     # Shutdown ------------------------------------------------------------------------------
 
@@ -236,11 +241,11 @@ class Proxy:
         What still runs is looked at again and again, until nothing does.
         """
         self._draining = True
+        self.stateless.hang_up()  # first: each of those streams has a proper end, whatever it comes on
         for session in list(self.sessions.values()):
             session.hang_up(self.policy.drain_retry_ms)
         for visitor in list(self.visitors):
             visitor.hang_up()
-        self.stateless.hang_up()
 
     async def wait_quiet(self) -> None:
         """Until no call is in flight."""

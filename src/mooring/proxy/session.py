@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from mooring.errors import MooringError, RemoteProtocolError
 from mooring.proxy import call_errors
-from mooring.proxy.call_errors import Failure, overdue
+from mooring.proxy.call_errors import Failure, overdue, why_dropped
 from mooring.proxy.calls import Call, Reply, ReplyPort
 from mooring.proxy.delivery import Delivery
 from mooring.proxy.health import Health
@@ -266,6 +266,12 @@ class Session:
         else:
             self._on_message(message, line)
 
+    def on_failed(self, id: Id, failure: Failure) -> None:
+        """The instance could not answer a call, and somebody between us knows why."""
+        call = self.calls.get(id)
+        if call is not None:
+            self._fail(call, failure)
+
     def on_related(self, line: bytes, id: Id) -> None:
         """The same, of a message that belongs to the call of that id."""
         message, call = jsonrpc.parse(line), self.calls.get(id)
@@ -315,16 +321,12 @@ class Session:
 
     def on_long_line(self, line: LongLine) -> None:
         """A message over the limit, or one for which there was no room."""
-        text, limit = f"a message of {line.length} bytes", self._policy.max_message_bytes
-        if line.length > limit:
-            self._drop(line, "message_too_long", f"{text} is over the limit of {limit} (--max-message-bytes)")
-        else:
-            self._drop(line, "too_busy", f"{text} found no room beside those of other sessions")
+        self._drop(line, *why_dropped(line.length, self._policy))
 
     def _drop(self, line: LongLine, reason: str, text: str) -> None:
         """Of a message that cannot be kept: whom it concerns is told, everyone else is not disturbed."""
         method, id = jsonrpc.identify(line)
-        self._tell_noise("message_too_long", f"drops {text}", logging.WARNING, method=method)
+        self._tell_noise(reason, f"drops {text}", logging.WARNING, method=method)
         if method is not None:
             if id is not None:
                 self._link.answer(jsonrpc.error_response(id, INTERNAL_ERROR, text))

@@ -97,7 +97,7 @@ class SharedFace(Face):
             # As such a server would have said it: then another way to it is looked for.
             self._say(error_response(id, METHOD_NOT_FOUND, failure.message))
         elif failure is not None:
-            self._say(failure.response(id))
+            self._say_failure(id, failure)
 
     def _set_level(self, id: Id, params: bytes | Raw) -> None:
         level = level_of(params)

@@ -52,12 +52,20 @@ class Guest(LogReader, Protocol):
         ...
 
 
+class Others(TrunkKeeper, Protocol):
+    """Who serves requests without a session, on the same instances."""
+
+    def needs(self, trunk: Trunk) -> bool:
+        """Does somebody wait for the news of this one?"""
+        ...
+
+
 class Sharing:
     """The shared instances, `most` of them."""
 
     def __init__(self, trunks: Trunks, most: int) -> None:
         self.subscriptions = Subscriptions()
-        self.others: TrunkKeeper | None = None
+        self.others: Others | None = None
         """Who serves requests without a session, and wants to hear the same."""
         self.on_made: Callable[[Trunk], None] = lambda trunk: None
         self._all = trunks
@@ -96,9 +104,9 @@ class Sharing:
             self.forget_reader(guest.trunk, guest)
 
     def tick(self, now: float) -> None:
-        """An instance is not idle while a session is awake."""
+        """An instance is not idle while a session is awake, or somebody waits for its news."""
         for trunk, guests in self._guests.items():
-            if guests:
+            if guests or (self.others is not None and self.others.needs(trunk)):
                 trunk.last_used = now
 
     # What is logged

@@ -70,7 +70,7 @@ class Stateless:
         self._clock = clock
         self._discovery: Discovery | None = None
         self._service: Service | None = None
-        self._finding: asyncio.Task[None] | None = None
+        self._finding: asyncio.Task[Discovery] | None = None
         self._waiting: list[StatelessCall] = []
 
     @property
@@ -98,8 +98,7 @@ class Stateless:
             call.fail(Failure("too_many_calls", text, retryable=True), now)
         else:
             self._waiting.append(call)
-            if self._finding is None:
-                self._finding = asyncio.create_task(self._find(), name="finding the era of the server")
+            self._find_out()
 
     def _has_room(self, request: ModernRequest) -> bool:
         held = sum(len(call.request.params) for call in self._waiting)
@@ -126,11 +125,35 @@ class Stateless:
 
     async def discover(self) -> Discovery:
         """What is known of the server's era, or found out now. Raises MooringError."""
-        discovery = self._discovery
-        if discovery is None:
-            discovery = await find_era(self._trunks.backend, self._policy.handshake_timeout_s)
-            self.known(discovery)
+        if self._discovery is not None:
+            return self._discovery
+        return await asyncio.shield(self._find_out())
+
+    def _find_out(self) -> "asyncio.Task[Discovery]":
+        """One instance is asked, whoever wants to know."""
+        if self._finding is None:
+            self._finding = asyncio.create_task(self._find(), name="finding the era of the server")
+            self._finding.add_done_callback(self._on_found)
+        return self._finding
+
+    async def _find(self) -> Discovery:
+        discovery = await find_era(self._trunks.backend, self._policy.handshake_timeout_s)
+        self.known(discovery)
         return discovery
+
+    def _on_found(self, finding: "asyncio.Task[Discovery]") -> None:
+        """Serve those who waited, or tell them why not."""
+        self._finding = None
+        error = None if finding.cancelled() else finding.exception()
+        if isinstance(error, MooringError):
+            self._tell_all(Failure(error.code, error.message, retryable=True))
+        elif error is not None:  # a bug of ours: never a request that waits for ever
+            log.error("the era of the server could not be found out", exc_info=error)
+            self._tell_all(Failure("internal", "the request failed inside Mooring; its log says why"))
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            if self._service is not None and not call.reply.is_over:
+                self._service.take(call)
 
     async def modern_face(self) -> ModernFace | None:
         """The server for a session of a handshake client, if it speaks 2026-07-28. Raises MooringError."""
@@ -138,21 +161,6 @@ class Stateless:
         if not isinstance(self._service, ModernServer):
             return None
         return ModernFace(self._service, discovery.result, self._clock)
-
-    async def _find(self) -> None:
-        try:
-            await self.discover()
-        except MooringError as error:
-            self._tell_all(Failure(error.code, error.message, retryable=True))
-        except Exception:  # a bug of ours: never a request that waits for ever
-            log.exception("the era of the server could not be found out")
-            self._tell_all(Failure("internal", "the request failed inside Mooring; its log says why"))
-        finally:
-            self._finding = None
-        waiting, self._waiting = self._waiting, []
-        for call in waiting:
-            if self._service is not None and not call.reply.is_over:
-                self._service.take(call)
 
     def _tell_all(self, failure: Failure) -> None:
         waiting, self._waiting = self._waiting, []

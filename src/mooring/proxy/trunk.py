@@ -18,7 +18,7 @@ from typing import Protocol
 from msgspec import Raw
 
 from mooring.errors import MooringError, RemoteProtocolError
-from mooring.proxy.call_errors import Failure, overdue
+from mooring.proxy.call_errors import Failure, overdue, why_dropped
 from mooring.proxy.calls import Call
 from mooring.proxy.health import Health
 from mooring.proxy.link import LARGE_BYTES, Link, LinkState
@@ -204,7 +204,7 @@ class Trunk:
             rider.failed(ride, Failure("too_many_calls", text, retryable=True), now)
             return ride
         in_flight = self._in_flight
-        if in_flight.taken_bytes + len(line) > in_flight.limit_bytes and not in_flight.has_room(len(line), 0):
+        if in_flight.taken_bytes + len(line) > in_flight.limit_bytes and not self._may_add(ride):
             text = "the calls of all clients together are too large; this one was not executed"
             rider.failed(ride, Failure("too_busy", text, retryable=True), now)
             return ride
@@ -216,6 +216,13 @@ class Trunk:
             ride.deadline = now + self._policy.call_timeout_s
         self._link.send(line, ride)
         return ride
+
+    def _may_add(self, ride: Ride) -> bool:
+        """There is no room but within the share of the trunk. What a session sends was looked at there."""
+        if ride.rider is None or not ride.rider.counts:
+            return True
+        held = (other.line for other in self.rides.values() if other.rider is not None and other.rider.counts)
+        return self._in_flight.has_room(len(ride.line), sum(map(len, held)))
 
     def rides_of(self, rider: Rider) -> list[Ride]:
         """What is still to be answered of its calls."""
@@ -314,6 +321,9 @@ class Trunk:
     def on_answer(self, response: Envelope, line: bytes) -> None:
         """A trunk has real instances."""
 
+    def on_failed(self, id: Id, failure: Failure) -> None:
+        """The same."""
+
     def on_related(self, line: bytes, id: Id) -> None:
         """The same."""
 
@@ -321,11 +331,10 @@ class Trunk:
         """A message over the limit: whose it was is told."""
         method, id = jsonrpc.identify(line)
         ride = self.rides.get(id) if isinstance(id, int) and method is None else None
+        reason, text = why_dropped(line.length, self._policy)
         if ride is not None:
-            text = f"the server's answer of {line.length} bytes was dropped (--max-message-bytes)"
-            self._fail(ride, Failure("message_too_long", text))
+            self._fail(ride, Failure(reason, f"the server's answer was dropped: {text}"))
         elif method is not None and id is not None:
-            text = f"a message of {line.length} bytes is over the limit"
             self._link.answer(jsonrpc.error_response(id, jsonrpc.INTERNAL_ERROR, text))
 
     # What the link tells
@@ -431,7 +440,8 @@ class Trunk:
             return
         if not ride.sent:
             self._link.withdraw(ride)
-        self._stats.failed(failure.reason)
+        if ride.rider.counts:
+            self._stats.failed(failure.reason)
         ride.rider.failed(ride, failure, self._clock())
         self._check_empty()
 

@@ -22,7 +22,7 @@ from mooring.wire import jsonrpc
 from mooring.wire.http import Exchange
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.memory import check_initialize
-from mooring.wire.modern import Rejection, read_request
+from mooring.wire.modern import DISCOVER, LISTEN, Rejection, read_request
 from mooring.wire.params import STATED_VERSION, cancelled_id, client_name, stated_version
 from mooring.wire.revisions import HANDSHAKE_REVISIONS
 from mooring.wire.websocket import GOING_AWAY, INTERNAL_ERROR, WebSocket
@@ -31,7 +31,6 @@ __all__ = ["WebSocketTransport"]
 
 TRANSPORT = "websocket"
 SUBPROTOCOL = "mcp"
-MODERN_METHOD = "server/discover"
 STATED = STATED_VERSION.encode()
 SHUTTING_DOWN = "Mooring is shutting down"
 
@@ -83,7 +82,10 @@ class Conversation:
         self.close(GOING_AWAY, SHUTTING_DOWN)
 
     def close(self, code: int, reason: str) -> None:
-        """End the connection, when everything is answered."""
+        """End the connection, when everything is answered that has an answer."""
+        for reply in list(self._requests.values()):
+            if reply.lasting:
+                reply.leave()
         if self._requests:
             self._goodbye = (code, reason)
         else:
@@ -111,10 +113,13 @@ class Conversation:
 
     def _take(self, message: Envelope, line: bytes) -> None:
         bound = self._bound
-        if _is_modern(message, line):
-            self._take_stateless(message)
-        elif message.method == "notifications/cancelled" and self._requests and self._cancel(message):
+        if message.method == "notifications/cancelled" and self._requests and self._cancel(message):
             pass
+        elif self._goodbye is not None:
+            if message.is_request:
+                self.say(call_errors.session_ended(message.request_id))
+        elif _is_modern(message, line):
+            self._take_stateless(message)
         elif self._requests and message.is_request and message.request_id in self._requests:
             self.say(call_errors.id_in_use(message.request_id))
         elif message.method == "initialize":
@@ -142,7 +147,7 @@ class Conversation:
         elif isinstance(request, Rejection):
             self.say(request.response(id))
         else:
-            reply = self._requests[id] = _SocketReply(self, id)
+            reply = self._requests[id] = _SocketReply(self, id, lasting=request.method == LISTEN)
             try:
                 proxy.take(request, reply, self._principal)
             except Unavailable as error:
@@ -240,13 +245,15 @@ class _SocketOutlet:
 class _SocketReply:
     """See `StatelessReply`: the answer to a request of 2026-07-28 is a message among others."""
 
-    __slots__ = ("_conversation", "_gone", "_id", "is_over")
+    __slots__ = ("_conversation", "_gone", "_id", "is_over", "lasting")
 
-    def __init__(self, conversation: Conversation, id: Id) -> None:
+    def __init__(self, conversation: Conversation, id: Id, *, lasting: bool) -> None:
         self._conversation = conversation
         self._gone: Callable[[], None] | None = None
         self._id = id
         self.is_over = False
+        self.lasting = lasting
+        """It has no end of its own: a listener."""
 
     def on_gone(self, gone: Callable[[], None]) -> None:
         """What to do when the client goes, or cancels."""
@@ -281,7 +288,7 @@ class _SocketReply:
 
 def _is_modern(message: Envelope, line: bytes) -> bool:
     """Is it of a revision without handshakes?"""
-    if message.method == MODERN_METHOD:
+    if message.method == DISCOVER:
         return True
     version = stated_version(message.params) if STATED in line else None
     return version is not None and version not in HANDSHAKE_REVISIONS

@@ -9,6 +9,7 @@ without data is not a message but may carry an id or a retry.
 from typing import NamedTuple
 
 from mooring.errors import LocalProtocolError, RemoteProtocolError
+from mooring.wire.pieces import Pieces, keep_piece
 
 __all__ = ["KEEP_ALIVE", "Event", "EventDecoder", "encode_event", "encode_position"]
 
@@ -55,7 +56,7 @@ class EventDecoder:
 
     def __init__(self, limit_bytes: int = 64 * 1024 * 1024) -> None:
         self._limit = limit_bytes
-        self._parts: list[bytes] = []
+        self._parts: Pieces = []
         self._pending = 0
         self._after_cr = False
         self._first = True
@@ -76,7 +77,7 @@ class EventDecoder:
         lf, cr = data.find(b"\n"), data.find(b"\r")
         while lf >= 0 or cr >= 0:
             end = max(lf, cr) if lf < 0 or cr < 0 else min(lf, cr)
-            self._parts.append(data[start:end])
+            keep_piece(self._parts, data[start:end])
             line = b"".join(self._parts)
             self._parts.clear()
             self._pending = 0
@@ -94,7 +95,7 @@ class EventDecoder:
             if event := self._line(line):
                 events.append(event)
         if start < len(data):
-            self._parts.append(data[start:])
+            keep_piece(self._parts, data[start:])
             self._pending += len(data) - start
             self._check(self._pending)
         return events

@@ -153,7 +153,16 @@ class Stateless:
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             if self._service is not None and not call.reply.is_over:
-                self._service.take(call)
+                self._take_late(self._service, call)
+
+    def _take_late(self, service: Service, call: StatelessCall) -> None:
+        try:
+            service.take(call)
+        except Exception:  # a bug of ours: never a request that waits for ever, nor those behind it
+            log.exception("%s could not be taken", call.request.method)
+            call.fail(
+                Failure("internal", "the request failed inside Mooring; its log says why"), self._clock()
+            )
 
     async def modern_face(self) -> ModernFace | None:
         """The server for a session of a handshake client, if it speaks 2026-07-28. Raises MooringError."""

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.errors import UserError
@@ -198,6 +199,16 @@ async def test_two_at_once_of_which_one_wins(tmp_path: Path) -> None:
             assert await stopping == 1
         assert fleet.seen("one").live is None
         assert fleet.seen("one").wanted.desired is Desired.STOPPED
+
+
+async def test_what_an_earlier_mooring_wrote_down_is_the_same_server(tmp_path: Path) -> None:
+    """Options have been added since, and have their defaults: to run it again is nothing."""
+    written = msgspec.json.decode(dump_options(described()))
+    del written["spare"], written["sessions"]
+    async with fleet_in(tmp_path) as (fleet, _street):
+        await fleet._state.do(lambda store: store.add("one", msgspec.json.encode(written)))
+    async with fleet_in(tmp_path) as (fleet, _street):
+        assert not await fleet.run(described())
 
 
 async def test_many_who_run_the_same_get_one(tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ class Fleet:
                     self._start(server)
                 await self._begun(server)
                 return True
-        if server.wanted.definition != definition:
+        # As values, not as bytes: an option that this Mooring has and the one before had not changes nothing.
+        if server.options != options:
             if not replace:
                 raise UserError(
                     f"there is a server named {options.name}, with another definition",

@@ -8,16 +8,23 @@ from pathlib import Path
 
 import click
 
-from mooring.cli.values import Parsed, parse_duration, parse_name
+from mooring.cli.names import KNOWN_NAME
+from mooring.cli.values import Parsed, parse_duration
 from mooring.errors import UserError
 
 __all__ = ["logs"]
 
 FOLLOW_S = 0.2
+EXAMPLES = """\
+\b
+Examples:
+  mooring logs time
+  mooring logs -f --since 10m time
+"""
 
 
-@click.command(short_help="Show what a server said, and what became of it.")
-@click.argument("name", type=Parsed("name", parse_name))
+@click.command(short_help="Show what a server said, and what became of it.", epilog=EXAMPLES)
+@click.argument("name", type=KNOWN_NAME)
 @click.option("-f", "--follow", is_flag=True, help="Go on as more is written, until Ctrl-C.")
 @click.option(
     "--since", type=Parsed("time", parse_duration), help="Only what was written so long ago, or later."

@@ -16,6 +16,8 @@ from mooring.store.records import Workload as Wanted
 from mooring.store.store import StaleGeneration
 from mooring.supervise.snapshot import Snapshot
 from mooring.workloads.definition import ServerOptions
+from mooring.workloads.happenings import Happening, Kind
+from mooring.workloads.history import History
 from mooring.workloads.session_keeper import SessionKeeper
 from mooring.workloads.state import State
 from mooring.workloads.workload import Workload
@@ -33,6 +35,7 @@ class Generation:
         wanted: Wanted,
         options: ServerOptions,
         state: State,
+        history: History,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -40,8 +43,9 @@ class Generation:
         self.name = wanted.name
         self.number = wanted.generation
         self.began_at = wall()
-        self.workload = Workload(options, clock=clock)
+        self.workload = Workload(options, clock=clock, wall=wall, on_happening=self.tell)
         self._state = state
+        self._history = history
         self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)
         self._ending: asyncio.Task[int] | None = None
 
@@ -53,6 +57,10 @@ class Generation:
     def snapshot(self) -> Snapshot:
         """How it is."""
         return self.workload.supervisor.snapshot()
+
+    def tell(self, happening: Happening) -> None:
+        """It has happened to this one; not taken if there is another by now."""
+        self._history.tell(self.name, self.number, happening)
 
     async def begin(self) -> None:
         """Take over the sessions of its predecessor, and start."""
@@ -91,6 +99,7 @@ class Generation:
         proxy.hang_up()
         await self.workload.stop(cause)
         await self._keeper.aclose()
+        self.tell(Happening(Kind.STOPPED, f"{cause}; {cut} calls were cut off" if cut else cause))
         return cut
 
     async def _keep(self, changed: list[Record], ended: list[str]) -> None:

@@ -16,6 +16,7 @@ from mooring.http.router import Router
 from mooring.proxy.proxy import Proxy
 from mooring.store.records import Desired
 from mooring.store.store import Store
+from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.states import State as Stage
 from mooring.workloads import session_keeper
 from mooring.workloads.definition import ServerOptions, dump_options, load_options
@@ -191,6 +192,8 @@ async def test_two_at_once_of_which_one_wins(tmp_path: Path) -> None:
             await until(lambda: fleet.seen("one").live.workload.proxy.calls_in_flight == 1)  # type: ignore[union-attr]
             restarting = asyncio.create_task(fleet.restart("one", 0.5))
             await until(lambda: fleet.seen("one").live.is_ending)  # type: ignore[union-attr]
+            await until(lambda: fleet.seen("one").snapshot().state is Stage.DRAINING)  # type: ignore[union-attr]
+            assert fleet.seen("one").snapshot().reason.code is ReasonCode.ASKED  # type: ignore[union-attr]
             with pytest.raises(Conflict, match=r"^one is being stopped$"):
                 await fleet.start("one")
             stopping = asyncio.create_task(fleet.stop("one", 0.5))

@@ -25,6 +25,7 @@ from mooring.errors import MooringError, Unavailable, UserError
 from mooring.proxy.proxy import Proxy
 from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
+from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.workloads.definition import ServerOptions, dump_options, load_options
 from mooring.workloads.generation import Generation
@@ -226,7 +227,8 @@ class Fleet:
         """End all of them, together. What is wanted stays; returns how many calls were cut."""
         self._closing = True
         self._leaving |= {server.live for server in self._servers.values() if server.live is not None}
-        return sum(await asyncio.gather(*(generation.end(cause, calls_s) for generation in self._leaving)))
+        code = ReasonCode.SIGNAL
+        return sum(await asyncio.gather(*(each.end(cause, calls_s, code) for each in self._leaving)))
 
     def hurry(self) -> None:
         """No more patience with whatever is ending."""

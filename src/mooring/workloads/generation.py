@@ -14,6 +14,7 @@ from mooring.store.database import StoreError
 from mooring.store.records import Session as Record
 from mooring.store.records import Workload as Wanted
 from mooring.store.store import StaleGeneration
+from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.happenings import Happening, Kind
@@ -73,13 +74,13 @@ class Generation:
             self._keeper.restore(records)
             self.workload.start()
 
-    async def end(self, cause: str, calls_s: float | None) -> int:
+    async def end(self, cause: str, calls_s: float | None, code: ReasonCode = ReasonCode.ASKED) -> int:
         """Finish what is under way, for so long; then stop everything. Returns how many calls were cut.
 
         Idempotent: whoever asks again waits for the same end.
         """
         if self._ending is None:
-            self._ending = asyncio.create_task(self._end(cause, calls_s), name=f"{self.name}: ending")
+            self._ending = asyncio.create_task(self._end(cause, calls_s, code), name=f"{self.name}: ending")
         return await asyncio.shield(self._ending)
 
     def hurry(self) -> None:
@@ -87,9 +88,9 @@ class Generation:
         self.workload.proxy.cut("shutting_down", "stopped at once; the call was not finished")
         self.workload.hurry()
 
-    async def _end(self, cause: str, calls_s: float | None) -> int:
+    async def _end(self, cause: str, calls_s: float | None, code: ReasonCode) -> int:
         proxy = self.workload.proxy
-        self.workload.drain(cause)
+        self.workload.drain(cause, code)
         proxy.refuse_new(cause)
         proxy.hang_up()
         with suppress(TimeoutError):

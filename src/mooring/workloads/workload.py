@@ -158,10 +158,10 @@ class Workload:
         """Begin: speak to one instance, to see whether the server works."""
         self._someone_must_try()
 
-    def drain(self, cause: str) -> None:
+    def drain(self, cause: str, code: ReasonCode = ReasonCode.SIGNAL) -> None:
         """Shutdown has begun."""
         self._dismiss_spares("shutting down")
-        self.supervisor.drain(cause)
+        self.supervisor.drain(cause, code=code)
 
     async def stop(self, reason: str) -> None:
         """End the sessions, then every instance; returns when none is left. Idempotent."""

@@ -1,18 +1,20 @@
 """What the commands do that change something: they ask the daemon, and wait until it is true."""
 
 import json
+import os
+import select
 import time
 from functools import partial
 from typing import Any, NamedTuple
 
 import click
 
-from mooring.api.client import ApiClient, NotRunning
+from mooring.api.client import ApiClient
 from mooring.cli.reach import reach
 from mooring.cli.telling import Json, count
 from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
 from mooring.cli.words import printable
-from mooring.errors import MooringError, Unavailable, exit_status
+from mooring.errors import MooringError, exit_status
 
 __all__ = ["CHANGES", "Change", "change_each", "end_daemon", "run_server"]
 
@@ -43,30 +45,35 @@ CHANGES = {
 def run_server(name: str, body: Json, *, wait: bool, as_json: bool) -> int:
     """`mooring run`: give the server to the daemon, and wait until it is known whether it works."""
     client = reach(start=True)
-    asked = client.ask("PUT", f"/servers/{name}?wait={json.dumps(wait)}", body, timeout_s=LONG_S)["server"]
-    if wait:
-        job = Job(name, partial(wait_ready, client, asked))
-        if not _waited(client, [job], "is being started", as_json=as_json):
-            return INTERRUPTED
-        if job.error is not None:
-            _show_last_words(job.error)
-            raise job.error
-        asked = job.answer
-    click.echo(json.dumps(asked, indent=2) if as_json else asked["url"])
+    job = Job(name, partial(_run, client, name, body, wait))
+    if not _waited(client, [job], "is being started", as_json=as_json):
+        return INTERRUPTED
+    if job.error is not None:
+        _show_last_words(job.error)
+        raise job.error
+    click.echo(json.dumps(job.answer, indent=2) if as_json else job.answer["url"])
     return 0
+
+
+def _run(client: ApiClient, name: str, body: Json, wait: bool) -> Json:
+    path = f"/servers/{name}?wait={json.dumps(wait)}"
+    server: Json = client.ask("PUT", path, body, timeout_s=LONG_S)["server"]
+    return wait_ready(client, server) if wait else server
 
 
 def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bool, as_json: bool) -> int:
     """Do the same to all of them; one that cannot is told, and does not hold up the others."""
     client = reach()
-    jobs = [Job(name, partial(_change, client, change, name, wait)) for name in _chosen(client, names, every)]
+    chosen = _chosen(client, names, every)
+    jobs = [Job(name, partial(_change, client, change, name, wait)) for name in chosen]
     if not _waited(client, jobs, change.begun, as_json=as_json):
         return INTERRUPTED
     if as_json:
         click.echo(json.dumps([_outcome(job) for job in jobs], indent=2))
-    else:
-        for job in jobs:
-            _tell(job, change.done if wait else change.begun)
+    elif not jobs:
+        click.echo("There are no servers.")
+    for job in [] if as_json else jobs:
+        _tell(job, change.done if wait else change.begun)
     return max((_status(job) for job in jobs), default=0)
 
 
@@ -144,21 +151,36 @@ def _show_last_words(error: Exception) -> None:
             click.echo(f"  {printable(line)}", err=True)
 
 
-def end_daemon(*, wait: bool) -> None:
+def end_daemon(*, wait: bool) -> int:
     """`mooring daemon stop`."""
     client = reach()
-    pid = client.ask("GET", "/daemon")["pid"]
+    ending = _Process(client.ask("GET", "/daemon")["pid"])
     client.ask("POST", "/daemon/stop")
-    if not wait:
-        click.echo("Mooring is being stopped")
-        return
-    while _runs(client, pid):
-        time.sleep(LOOK_S)
-    click.echo("Mooring has stopped")
-
-
-def _runs(client: ApiClient, pid: int) -> bool:
     try:
-        return bool(client.ask("GET", "/daemon")["pid"] == pid)
-    except (NotRunning, Unavailable):
+        while wait and not ending.has_ended():
+            pass
+    except KeyboardInterrupt:
+        click.echo("Mooring is being stopped, and goes on without you: mooring daemon status", err=True)
+        return INTERRUPTED
+    click.echo("Mooring has stopped" if wait else "Mooring is being stopped")
+    return 0
+
+
+class _Process:
+    """A process of somebody else's, which is there now."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        # Not by its number alone, which may be another's when it has ended.
+        self._descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+
+    def has_ended(self) -> bool:
+        """Look for a moment."""
+        if self._descriptor is not None:
+            return bool(select.select([self._descriptor], [], [], LOOK_S)[0])
+        time.sleep(LOOK_S)
+        try:
+            os.kill(self._pid, 0)
+        except ProcessLookupError:
+            return True
         return False

@@ -14,7 +14,7 @@ __all__ = ["COMMANDS"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-no_wait = click.option("--no-wait", is_flag=True, help="Do not wait until it is true.")
+no_wait = click.option("--no-wait", is_flag=True, help="Return when it is certain that it will be done.")
 names = click.argument("names", nargs=-1, type=KNOWN_NAME, metavar="NAME...")
 every = click.option("--all", "every", is_flag=True, help="All servers.")
 
@@ -121,11 +121,11 @@ def daemon_status(as_json: bool) -> None:
 
 @daemon.command("stop", short_help="End it.")
 @no_wait
-def daemon_stop(no_wait: bool) -> None:
+def daemon_stop(no_wait: bool) -> int:
     """End the daemon, after the calls in flight. Its servers come back with the next one."""
     from mooring.cli import changing  # noqa: PLC0415
 
-    changing.end_daemon(wait=not no_wait)
+    return changing.end_daemon(wait=not no_wait)
 
 
 COMMANDS = (ls, status, stop, start, restart, rm, daemon)

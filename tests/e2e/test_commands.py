@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.program import Program
+from tests.e2e.program import Program, kill
 from tests.e2e.test_daemon_command import MOORING, Home, home
 from tests.hosting import DEMO, SCRIPTED
 from tests.mcp_client import client_of
@@ -159,6 +159,7 @@ async def test_a_replacement_waits_for_the_calls_of_its_predecessor(tmp_path: Pa
         await place.done("run", "held", "--", *SCRIPTED)
         port = (await place.told("daemon", "status"))["port"]
         async with client_of(port, path="/held/mcp") as client:
+            pid = await client.pid()
             await client.send("POST", client.request("x/hold"))
             async with command(place, "run", "held", "--replace", "--", *DEMO) as replacing:
                 await said(replacing, "held is draining: 1 call to finish")
@@ -168,7 +169,10 @@ async def test_a_replacement_waits_for_the_calls_of_its_predecessor(tmp_path: Pa
                 replacing.process.send_signal(signal.SIGINT)
                 assert await replacing.ended() == 130
                 assert replacing.words[-1].startswith("held is being started, and goes on without you")
-        await place.done("rm", "held", "--no-wait")
+            kill(pid)  # and with it ends what was waited for
+        async with within():
+            while (await place.told("status", "held"))["command"] != list(DEMO):
+                pass
 
 
 async def test_who_does_not_want_to_wait_any_longer_changes_nothing(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ class Fleet:
                 )
             await self._begin_anew(server, "replaced by another definition", options, calls_s, wait)
             return True
-        if not server.wanted.is_stopped:
+        if not server.wanted.is_stopped and server.live is not None:
             return False
         await self.start(options.name)
         return True

@@ -150,6 +150,7 @@ async def test_the_daemon_has_ended_when_its_stop_returns(tmp_path: Path) -> Non
         pid = (await place.told("daemon", "status"))["pid"]
         assert await place.done("daemon", "stop") == "Mooring has stopped\n"
         assert not alive(pid)
+        assert await place.done("daemon", "stop") == "Mooring does not run\n", "which is what was wanted"
         assert await place.done("run", "demo", "--", *DEMO)
         assert await place.done("daemon", "stop", "--no-wait") == "Mooring is being stopped\n"
 
@@ -228,6 +229,8 @@ async def test_a_client_that_can_only_launch_a_command_names_the_server(tmp_path
             await place.done("run", "demo", "--", *DEMO)
             assert (await call(client, 3, "tools/call", echo))["content"][0]["text"] == "hi"
             assert session == 1 and await client.ended() == 0
+        told = (await place.done("events")).splitlines()
+        assert any(" mooring daemon_recovered: pid " in line for line in told), "it was killed"
 
 
 async def test_a_port_that_somebody_else_has_is_explained(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.errors import UserError
+from mooring.errors import Unavailable, UserError
 from mooring.host.routes import add_routes
 from mooring.http.router import Router
 from mooring.proxy.proxy import Proxy
@@ -247,6 +247,33 @@ async def test_who_is_quicker_than_the_recovery_gets_the_same_server(tmp_path: P
     assert live is not None and fleet.seen("one").live is live, "and only once"
     await fleet.aclose("end of test", 0.2)
     await state.aclose()
+
+
+async def test_what_was_asked_for_is_done_although_nobody_waits(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, _street):
+        for name in ("one", "two"):
+            await fleet.run(described(name))
+        assert await fleet.stop("one", 1.0, wait=False) == 0
+        assert fleet.seen("one").wanted.desired is Desired.STOPPED, "it is certain"
+        await until(lambda: fleet.seen("one").live is None)
+        await fleet.restart("two", 1.0, wait=False)
+        await until(lambda: fleet.seen("two").wanted.generation == 3)
+        assert await fleet.remove("two", 1.0, wait=False) == 0
+        assert [seen.wanted.name for seen in fleet.all()] == ["one"]
+
+
+async def test_nothing_is_begun_while_all_of_it_ends(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, street):
+        await fleet.run(described())
+        async with client_of(street.port, path="/one/mcp") as client:
+            await client.send("POST", client.request("x/hold"))
+            await until(lambda: fleet.seen("one").live.workload.proxy.calls_in_flight == 1)  # type: ignore[union-attr]
+            await fleet.restart("one", 0.2, wait=False)
+            await fleet.aclose("end of test", 0.2)
+        assert fleet.seen("one").live is None and fleet.seen("one").wanted.generation == 1
+        for action in (fleet.start("one"), fleet.run(described("two")), fleet.restart("one", 1.0)):
+            with pytest.raises(Unavailable, match="Mooring is stopping"):
+                await action
 
 
 async def test_whoever_cannot_wait_for_the_end_need_not(tmp_path: Path) -> None:

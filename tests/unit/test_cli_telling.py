@@ -51,6 +51,10 @@ def server(**other: Any) -> dict[str, Any]:
     ("other", "words"),
     [
         ({}, "ready"),
+        (
+            {"state": "starting", "reason": "restarting", "reason_text": "instance 1: exit status 2"},
+            "starting again: instance 1: exit status 2",
+        ),
         ({"state": "backoff", "attempt": 3, "retry_in_s": 12.2}, "restarting in 12 s, attempt 3 of 10"),
         (
             {"state": "failed", "reason": "cannot_start", "reason_text": "no such program"},

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from mooring.api.client import ApiClient
+from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.reach import reach
 from mooring.cli.telling import Json, count
 from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
@@ -153,7 +153,11 @@ def _show_last_words(error: Exception) -> None:
 
 def end_daemon(*, wait: bool) -> int:
     """`mooring daemon stop`."""
-    client = reach()
+    try:
+        client = reach()
+    except NotRunning as error:
+        click.echo(error.message)  # which is what was wanted
+        return 0
     ending = _Process(client.ask("GET", "/daemon")["pid"])
     client.ask("POST", "/daemon/stop")
     try:

@@ -35,7 +35,9 @@ def logs(name: str, follow: bool, since: float | None) -> None:
 
     path = find_places(os.environ).logs / f"{name}.log"
     if not path.exists():
-        raise UserError(f"there is no log of a server named {name}", code="unknown_server", hint="mooring ls")
+        raise UserError(
+            f"there is no log of a server named {name}", code="unknown_server", hint="mooring ls lists all"
+        )
     oldest = "" if since is None else datetime.fromtimestamp(time.time() - since, UTC).isoformat()
     for older in sorted(path.parent.glob(f"{name}.log.*"), reverse=True):
         _show(older.read_text(encoding="utf-8").splitlines(), oldest)

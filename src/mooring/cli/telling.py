@@ -37,6 +37,8 @@ def state_in_words(server: Json) -> str:
     if state == "failed":
         why = FAILED.get(server["reason"], "")
         text = f"{why}: {text}" if why and text else why or text
+    elif server["reason"] == "restarting":
+        return f"{state} again: {text}"
     elif server["calls"] and state in ("draining", "stopping"):
         text = f"{count(server['calls'], 'call')} to finish"
     return f"{state}: {text}" if text else state

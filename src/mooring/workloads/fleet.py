@@ -116,7 +116,9 @@ class Fleet:
     def _get(self, name: str) -> _Server:
         server = self._servers.get(name)
         if server is None:
-            raise UserError(f"there is no server named {name}", code="unknown_server", hint="mooring ls")
+            raise UserError(
+                f"there is no server named {name}", code="unknown_server", hint="mooring ls lists all"
+            )
         return server
 
     # What can be done
@@ -228,7 +230,10 @@ class Fleet:
         self._closing = True
         self._leaving |= {server.live for server in self._servers.values() if server.live is not None}
         code = ReasonCode.SIGNAL
-        return sum(await asyncio.gather(*(each.end(cause, calls_s, code) for each in self._leaving)))
+        cut = sum(await asyncio.gather(*(each.end(cause, calls_s, code) for each in self._leaving)))
+        if self._tasks:
+            await asyncio.wait(self._tasks)  # what they waited for has ended, and nothing is begun any more
+        return cut
 
     def hurry(self) -> None:
         """No more patience with whatever is ending."""

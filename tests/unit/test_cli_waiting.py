@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.api.client import ApiClient
-from mooring.cli import waiting
+from mooring.cli import changing, waiting
 from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
 from mooring.errors import Unavailable, UserError
 from tests.unit.test_cli_telling import server
@@ -101,6 +101,32 @@ def test_so_many_at_once_and_no_more() -> None:
     jobs = [Job(str(n), work) for n in range(waiting.MOST_AT_ONCE * 2)]
     carry_out(Told([]), jobs, Progress(quiet=True))
     assert most == waiting.MOST_AT_ONCE and not any(job.error for job in jobs)
+
+
+def test_who_interrupts_knows_what_was_begun(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(waiting, "MOST_AT_ONCE", 1)
+    over = threading.Event()
+    jobs = [Job(name, lambda: over.wait(20)) for name in ("one", "two")]
+
+    class Interrupted(Told):
+        def ask(self, *words: Any, **options: Any) -> Any:
+            if not any(job.begun for job in jobs):
+                return []
+            raise KeyboardInterrupt
+
+    try:
+        assert not changing._waited(Interrupted(), jobs, "is being stopped", as_json=True)
+        [begun] = [job.name for job in jobs if job.begun]
+        [other] = [job.name for job in jobs if not job.begun]
+    finally:
+        over.set()
+    assert set(capsys.readouterr().err.splitlines()) == {
+        f"{begun} is being stopped, and goes on without you: mooring status {begun}",
+        f"{other} is left as it is",
+    }
+    assert all(job.done.wait(20) for job in jobs)
 
 
 def test_looking_on_does_not_disturb_the_work() -> None:

@@ -70,10 +70,11 @@ def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bo
         return INTERRUPTED
     if as_json:
         click.echo(json.dumps([_outcome(job) for job in jobs], indent=2))
-    elif not jobs:
-        click.echo("There are no servers.")
-    for job in [] if as_json else jobs:
-        _tell(job, change.done if wait else change.begun)
+    else:
+        for job in jobs:
+            _tell(job, change.done if wait else change.begun)
+        if not jobs:
+            click.echo("There are no servers.")
     return max((_status(job) for job in jobs), default=0)
 
 
@@ -101,7 +102,9 @@ def _waited(client: ApiClient, jobs: list[Job], begun: str, *, as_json: bool) ->
         carry_out(client, jobs, Progress(quiet=as_json))
     except KeyboardInterrupt:
         for job in jobs:
-            if not job.done.is_set():
+            if not job.begun:
+                click.echo(f"{job.name} is left as it is", err=True)
+            elif not job.done.is_set():
                 told = f"{job.name} {begun}, and goes on without you: mooring status {job.name}"
                 click.echo(told, err=True)
         return False

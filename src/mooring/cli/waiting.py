@@ -40,12 +40,15 @@ class Job:
         self.name = name
         self.answer: Any = None
         self.error: Exception | None = None
+        self.begun = False
+        """The daemon may know of it: what happens then does not depend on who waits."""
         self.done = threading.Event()
         self._work = work
 
     def run(self, places: threading.Semaphore) -> None:
         """In a thread."""
         with places:
+            self.begun = True
             try:
                 self.answer = self._work()
             except Exception as error:  # told by whoever waits

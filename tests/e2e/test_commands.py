@@ -17,7 +17,7 @@ from tests.e2e.program import Program, kill
 from tests.e2e.test_daemon_command import MOORING, Home, home
 from tests.hosting import DEMO, SCRIPTED
 from tests.mcp_client import client_of
-from tests.support import alive, until, within
+from tests.support import alive, suspend, until, within
 
 QUITS = ("sh", "-c", "echo cannot open the database >&2; exit 3")
 VENV_PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -275,6 +275,12 @@ async def test_a_shell_completes_the_names_of_servers(tmp_path: Path) -> None:
         ):
             assert await completed(place, *words, "de") == {"demo", "deep"}, words
         assert await completed(place, "rm", "demo", "") == {"deep", "time"}, "not the same again"
+        pid = (await place.told("daemon", "status"))["pid"]
+        await suspend(pid)
+        try:
+            assert await completed(place, "status", "") == set(), "one that does not answer is not waited for"
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
 
 class Terminal:

@@ -49,6 +49,7 @@ def writes(store: Store):  # type: ignore[no-untyped-def]
     session = Session("late", "old", "local", "streamable-http", "", b"{}", 1.0, time.time())
     yield lambda: store.add("another", b"{}")
     yield lambda: store.tell("old", generation, "exited", "late")
+    yield lambda: store.tell("", 0, "daemon_ended", "late")
     yield lambda: store.keep_sessions("old", generation, [session], ["early"])
     yield lambda: store.want("old", generation, Desired.STOPPED)
     yield lambda: store.begin("old", after=generation, definition=b"late")

@@ -5,7 +5,7 @@ import json
 import resource
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import ListenFailed, MooringError, Unavailable, UserError
-from mooring.host import daemon
+from mooring.host import daemon, neighbours
 from mooring.host.daemon import DaemonOptions
 from mooring.host.ownership import AlreadyOwned, holder
 from mooring.host.places import Places, find_places
@@ -132,11 +132,34 @@ async def test_there_is_one_daemon_for_a_directory(tmp_path: Path) -> None:
         assert (await life.ask("GET", "/daemon"))["pid"]
 
 
-async def test_a_port_that_is_taken_is_explained(tmp_path: Path) -> None:
+async def refused_at(port: int, state: Path) -> ListenFailed:
+    with pytest.raises(ListenFailed) as caught:
+        await daemon.run(DaemonOptions(places=Places(state, port)), Stop(time.monotonic))
+    assert f"MOORING_PORT={port + 1}" in caught.value.hint
+    return caught.value
+
+
+async def test_a_port_that_is_taken_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with living(tmp_path / "a") as life:
         port = (await life.ask("GET", "/daemon"))["port"]
-        with pytest.raises(ListenFailed):
-            await daemon.run(DaemonOptions(places=Places(tmp_path / "b", port)), Stop(time.monotonic))
+        assert "another Mooring" in (await refused_at(port, tmp_path / "b")).message
+
+    async def chatter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+
+    async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    monkeypatch.setattr(neighbours, "PATIENCE_S", 0.05)
+    for strange in (chatter, silence):
+        async with within(), await asyncio.start_server(strange, "127.0.0.1", 0) as other:
+            port = other.sockets[0].getsockname()[1]
+            error = await refused_at(port, tmp_path / "c")
+            assert "already in use" in error.message and "Mooring" not in error.message
 
 
 async def test_the_api_on_the_port_needs_the_token(tmp_path: Path) -> None:
@@ -287,7 +310,7 @@ async def test_answers_that_make_no_sense(
 
     async with await asyncio.start_unix_server(say, tmp_path / "s"):
         with pytest.raises(MooringError) as caught:
-            await asyncio.to_thread(ApiClient(tmp_path / "s").ask, "GET", "/daemon")
+            await asyncio.to_thread(ApiClient(tmp_path / "s").ask, "GET", "/servers")
     assert caught.value.code == code
 
 

@@ -11,7 +11,16 @@ from mooring.errors import UserError
 from mooring.store.database import StoreError
 from mooring.store.records import Desired, Session
 from mooring.store.schema import NEWEST
-from mooring.store.store import DAY_S, MAX_EVENTS, MAX_SESSIONS, SESSION_DAYS, Fenced, StaleGeneration, Store
+from mooring.store.store import (
+    DAY_S,
+    MAX_EVENTS,
+    MAX_EVENTS_READ,
+    MAX_SESSIONS,
+    SESSION_DAYS,
+    Fenced,
+    StaleGeneration,
+    Store,
+)
 
 
 class Clock:
@@ -97,7 +106,8 @@ def test_what_is_written_about_an_old_generation_changes_nothing(store: Store) -
         with pytest.raises(StaleGeneration):
             write()
     assert store.workload("time") == new
-    assert store.sessions("time") == [] == store.events()
+    assert store.sessions("time") == []
+    assert [(event.generation, event.kind) for event in store.events()] == [(old, "removed")]
 
 
 def test_one_who_was_replaced_can_write_nothing(store: Store, opening: Opening) -> None:
@@ -159,8 +169,24 @@ def test_history_is_kept_in_order_and_within_bounds(store: Store) -> None:
     times = store.events("time")
     assert [event.text for event in times[:1]] == ["code 3"] and len(times) == MAX_EVENTS
     assert [event.name for event in store.events(after=times[-1].number)] == ["git"]
+    assert store.last_event("time") == times[-1] and store.last_event("") is None
     store.remove("time", 1)
-    assert store.events("time") == []
+    assert [event.kind for event in store.events("time")] == ["removed"]
+
+
+def test_history_of_what_is_no_workload_has_one_bound(store: Store, clock: Clock) -> None:
+    store.add("kept", b"{}")
+    store.tell("kept", 1, "ready", "")
+    for generation in range(2, 5):
+        store.add("gone", b"{}")
+        store.remove("gone", generation)
+    for n in range(MAX_EVENTS):
+        store.tell("", 0, "daemon_started", f"{n}", at=clock.now + n)
+    assert [event.kind for event in store.events()][:2] == ["ready", "daemon_started"]
+    assert len(store.events("")) == MAX_EVENTS_READ
+    rest = store.events("", after=store.events("")[-1].number)
+    assert [event.text for event in rest] == [f"{MAX_EVENTS - 1}"], "the rest is asked for after that"
+    assert [event.text for event in store.events("", since=clock.now + MAX_EVENTS - 1)] == [rest[-1].text]
 
 
 def test_the_files_are_the_users_alone(store: Store, tmp_path: Path) -> None:

@@ -59,11 +59,7 @@ def _start(places: Places, client: ApiClient) -> None:
                     start_new_session=True,
                 )
         elif process.returncode is not None:
-            raise Unavailable(
-                f"Mooring cannot be started: {_last_words(places.log, begins_at)}",
-                code="daemon_failed",
-                hint=f"{places.log} has the rest",
-            )
+            raise _failed(places.log, begins_at)
         time.sleep(LOOK_AGAIN_S)
     raise Unavailable(
         "Mooring was started and does not answer", code="daemon_silent", hint=f"see {places.log}"
@@ -81,8 +77,12 @@ def _answers(client: ApiClient) -> Any:
         return None
 
 
-def _last_words(log: Path, begins_at: int) -> str:
+def _failed(log: Path, begins_at: int) -> Unavailable:
+    """What a daemon said that ended at once: its error and its hint, or else its last lines."""
     with log.open("rb") as file:
         file.seek(begins_at)
         lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
-    return " / ".join(lines[-SHOWN_LINES:]) or "it says nothing"
+    said = {kind: text for kind, colon, text in (line.partition(": ") for line in lines) if colon}
+    message = said.get("error") or " / ".join(lines[-SHOWN_LINES:]) or "it says nothing"
+    hint = said.get("hint") or f"{log} has the rest"
+    return Unavailable(f"Mooring cannot be started: {message}", code="daemon_failed", hint=hint)

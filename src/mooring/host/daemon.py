@@ -22,10 +22,12 @@ from mooring import __version__
 from mooring.api.level import PREFIX
 from mooring.api.service import Api
 from mooring.api.types import Daemon
+from mooring.errors import ListenFailed
 from mooring.host import metrics
 from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_beside_many
 from mooring.host.loops import run_with_signals
+from mooring.host.neighbours import explained
 from mooring.host.ownership import Ownership, owning
 from mooring.host.places import Places
 from mooring.host.server_logs import ServerLogs
@@ -41,6 +43,7 @@ from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.store.store import Store
 from mooring.wire.http import Exchange, Headers, Response
 from mooring.workloads.fleet import Fleet
+from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.state import State
 
 __all__ = ["DaemonOptions", "main", "run"]
@@ -141,6 +144,7 @@ class _Serving:
             await self._fleet.load()
             await self._listen()
             ownership.tell(**msgspec.to_builtins(self._about()))
+            await self._fleet.history.opened(f"pid {os.getpid()}, version {__version__}")
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
             await self._stop.wait_requested()
             return LOST_CALL if await self._shut_down() else 0
@@ -149,7 +153,10 @@ class _Serving:
 
     async def _listen(self) -> None:
         host, socket = self._options.host, self._options.places.socket
-        [(_, self._port)] = await self._listener.listen_tcp(host, self._port)
+        try:
+            [(_, self._port)] = await self._listener.listen_tcp(host, self._port)
+        except ListenFailed as error:
+            raise await explained(error, host, self._port) from error
         socket.unlink(missing_ok=True)  # the lock is ours: whoever made it is gone
         await self._control.listen_unix(socket)
         log.info(
@@ -169,6 +176,8 @@ class _Serving:
         if not ending.done():
             self._fleet.hurry()
         cut = await ending
+        self._fleet.history.tell("", 0, Happening(Kind.DAEMON_ENDED, cause))
+        self._fleet.history.close()
         self._control.stop_accepting(0.0)
         flushed = (self._listener.wait_drained(), self._control.wait_drained(), self._api.wait_done())
         await until(None, FLUSH_S, *flushed)

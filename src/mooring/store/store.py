@@ -22,7 +22,9 @@ from mooring.store.records import Desired, Event, Owner, Session, Workload
 __all__ = ["Fenced", "StaleGeneration", "Store"]
 
 MAX_EVENTS = 1000
-"""Kept of each workload; the oldest give way."""
+"""Kept of each workload, and of all that is about none together; the oldest give way."""
+MAX_EVENTS_READ = 1000
+"""At once; whoever wants more asks again, after the last."""
 MAX_SESSIONS = 1000
 """Kept of each workload; the least recently used give way."""
 SESSION_DAYS = 7.0
@@ -30,6 +32,15 @@ DAY_S = 86400.0
 _WORKLOADS = "SELECT name, generation, definition, desired, created_at, changed_at FROM workload "
 _SESSIONS = "SELECT id, name, principal, transport, client, memory, opened_at, used_at FROM session "
 _EVENTS = "SELECT number, at, name, generation, kind, text FROM event "
+_OLD_OF_ONE = (
+    "DELETE FROM event WHERE name = ? AND number <= "
+    "(SELECT number FROM event WHERE name = ? ORDER BY number DESC LIMIT 1 OFFSET ?)"
+)
+_OLD_OF_NOBODY = (
+    "DELETE FROM event WHERE name NOT IN (SELECT name FROM workload) AND number <= "
+    "(SELECT number FROM event WHERE name NOT IN (SELECT name FROM workload) "
+    "ORDER BY number DESC LIMIT 1 OFFSET ?)"
+)
 
 
 class Fenced(StoreError):
@@ -127,11 +138,13 @@ class Store:
             )
 
     def remove(self, name: str, generation: int) -> None:
-        """Forget it, its sessions and its history."""
+        """Forget it, its sessions and its history, but for one line that says so."""
         with self._writing() as change:
             self._check(change, name, generation)
             change.execute("DELETE FROM workload WHERE name = ?", (name,))
             change.execute("DELETE FROM event WHERE name = ?", (name,))
+            _insert(change, Event(0, self._now(), name, generation, "removed", "by request"))
+            change.execute(_OLD_OF_NOBODY, (MAX_EVENTS,))
 
     @staticmethod
     def _check(change: sqlite3.Connection, name: str, generation: int) -> None:
@@ -165,24 +178,31 @@ class Store:
 
     # History
 
-    def tell(self, name: str, generation: int, kind: str, text: str) -> None:
-        """Something has happened to a workload."""
+    def tell(self, name: str, generation: int, kind: str, text: str, at: float | None = None) -> None:
+        """Something has happened to a workload; to the owner itself, if the name is empty."""
         with self._writing() as change:
-            self._check(change, name, generation)
-            change.execute(
-                "INSERT INTO event (at, name, generation, kind, text) VALUES (?, ?, ?, ?, ?)",
-                (self._now(), name, generation, kind, text),
-            )
-            change.execute(
-                "DELETE FROM event WHERE name = ? AND number NOT IN "
-                "(SELECT number FROM event WHERE name = ? ORDER BY number DESC LIMIT ?)",
-                (name, name, MAX_EVENTS),
-            )
+            if name:
+                self._check(change, name, generation)
+            _insert(change, Event(0, self._now() if at is None else at, name, generation, kind, text))
+            if name:
+                change.execute(_OLD_OF_ONE, (name, name, MAX_EVENTS))
+            else:
+                change.execute(_OLD_OF_NOBODY, (MAX_EVENTS,))
 
-    def events(self, name: str = "", *, after: int = 0) -> list[Event]:
+    def events(self, name: str = "", *, after: int = 0, since: float = 0.0) -> list[Event]:
         """What has happened, in order; to all of them if no name is given."""
-        where = "WHERE number > ? AND ? IN (name, '') ORDER BY number"
-        return [Event(*row) for row in self._read(_EVENTS + where, (after, name)).fetchall()]
+        where = "WHERE number > ? AND at >= ? AND ? IN (name, '') ORDER BY number LIMIT ?"
+        rows = self._read(_EVENTS + where, (after, since, name, MAX_EVENTS_READ)).fetchall()
+        return [Event(*row) for row in rows]
+
+    def last_event(self, name: str) -> Event | None:
+        """The newest of that very name."""
+        row = self._read(_EVENTS + "WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)).fetchone()
+        return Event(*row) if row is not None else None
+
+
+def _insert(change: sqlite3.Connection, event: Event) -> None:
+    change.execute("INSERT INTO event (at, name, generation, kind, text) VALUES (?, ?, ?, ?, ?)", event[1:])
 
 
 def _next_generation(change: sqlite3.Connection) -> int:

@@ -14,8 +14,11 @@ from mooring.store.database import StoreError
 from mooring.store.records import Session as Record
 from mooring.store.records import Workload as Wanted
 from mooring.store.store import StaleGeneration
+from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.workloads.definition import ServerOptions
+from mooring.workloads.happenings import Happening, Kind
+from mooring.workloads.history import History
 from mooring.workloads.session_keeper import SessionKeeper
 from mooring.workloads.state import State
 from mooring.workloads.workload import Workload
@@ -33,6 +36,7 @@ class Generation:
         wanted: Wanted,
         options: ServerOptions,
         state: State,
+        history: History,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -40,8 +44,9 @@ class Generation:
         self.name = wanted.name
         self.number = wanted.generation
         self.began_at = wall()
-        self.workload = Workload(options, clock=clock)
+        self.workload = Workload(options, clock=clock, wall=wall, on_happening=self.tell)
         self._state = state
+        self._history = history
         self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)
         self._ending: asyncio.Task[int] | None = None
 
@@ -54,6 +59,10 @@ class Generation:
         """How it is."""
         return self.workload.supervisor.snapshot()
 
+    def tell(self, happening: Happening) -> None:
+        """It has happened to this one; not taken if there is another by now."""
+        self._history.tell(self.name, self.number, happening)
+
     async def begin(self) -> None:
         """Take over the sessions of its predecessor, and start."""
         try:
@@ -65,13 +74,13 @@ class Generation:
             self._keeper.restore(records)
             self.workload.start()
 
-    async def end(self, cause: str, calls_s: float | None) -> int:
+    async def end(self, cause: str, calls_s: float | None, code: ReasonCode = ReasonCode.ASKED) -> int:
         """Finish what is under way, for so long; then stop everything. Returns how many calls were cut.
 
         Idempotent: whoever asks again waits for the same end.
         """
         if self._ending is None:
-            self._ending = asyncio.create_task(self._end(cause, calls_s), name=f"{self.name}: ending")
+            self._ending = asyncio.create_task(self._end(cause, calls_s, code), name=f"{self.name}: ending")
         return await asyncio.shield(self._ending)
 
     def hurry(self) -> None:
@@ -79,9 +88,9 @@ class Generation:
         self.workload.proxy.cut("shutting_down", "stopped at once; the call was not finished")
         self.workload.hurry()
 
-    async def _end(self, cause: str, calls_s: float | None) -> int:
+    async def _end(self, cause: str, calls_s: float | None, code: ReasonCode) -> int:
         proxy = self.workload.proxy
-        self.workload.drain(cause)
+        self.workload.drain(cause, code)
         proxy.refuse_new(cause)
         proxy.hang_up()
         with suppress(TimeoutError):
@@ -91,6 +100,7 @@ class Generation:
         proxy.hang_up()
         await self.workload.stop(cause)
         await self._keeper.aclose()
+        self.tell(Happening(Kind.STOPPED, f"{cause}; {cut} calls were cut off" if cut else cause))
         return cut
 
     async def _keep(self, changed: list[Record], ended: list[str]) -> None:

@@ -19,9 +19,9 @@ class State:
         self._store = store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mooring-store")
 
-    async def do(self, work: Callable[[Store], T]) -> T:
-        """Have it done after all that was asked for before; a cancelled wait does not undo it."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._store)
+    def do(self, work: Callable[[Store], T]) -> "asyncio.Future[T]":
+        """Have it done after all that was asked for before, whether anybody waits for it or not."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, work, self._store)
 
     async def aclose(self) -> None:
         """After everything that is under way."""

@@ -34,9 +34,14 @@ from mooring.host.waits import until
 from mooring.http.guard import Guard, guarded
 from mooring.http.listener import Listener
 from mooring.http.router import Router
+from mooring.runtimes.household import Household
+from mooring.runtimes.leftovers import end_leftovers
+from mooring.runtimes.roll import Roll, boot_id
+from mooring.store.database import StoreError
 from mooring.store.store import Store
 from mooring.wire.http import Headers, Response
 from mooring.workloads.fleet import Fleet
+from mooring.workloads.recovery import tell_of_leftovers, tell_of_predecessor
 from mooring.workloads.state import State
 
 __all__ = ["DaemonOptions", "main", "run"]
@@ -72,15 +77,27 @@ def main(options: DaemonOptions) -> int:
 async def run(options: DaemonOptions, stop: Stop) -> int:
     """Serve until `stop`; returns the exit status. Raises AlreadyOwned, ListenFailed, StoreError."""
     options.places.make()
+    boot = boot_id()
     with owning(options.places.lock) as ownership:
+        roll = Roll(options.places.roll, boot)
+        leftovers = await asyncio.to_thread(end_leftovers, roll)
         store = Store(options.places.state, time.time)
         server_logs = ServerLogs(options.places.logs)
         logging.getLogger("mooring").addHandler(server_logs)
-        nonce = store.claim(os.getpid(), _boot_id()).nonce
+        tell_of_predecessor(store.owner, boot)
+        nonce = store.claim(os.getpid(), boot).nonce
         state = State(store)
+        household = Household(time.monotonic, roll=roll)
         try:
-            return await _Serving(options, stop, state, nonce, server_logs).run(ownership)
+            await tell_of_leftovers(leftovers, state)
+            serving = _Serving(
+                options, stop, state, nonce=nonce, server_logs=server_logs, household=household
+            )
+            return await serving.run(ownership)
         finally:
+            await household.aclose()
+            with contextlib.suppress(StoreError):  # a disk that is full must not keep us from ending
+                await state.do(Store.release)
             await state.aclose()
             logging.getLogger("mooring").removeHandler(server_logs)
             server_logs.close()
@@ -90,7 +107,14 @@ class _Serving:
     """One life of the daemon, with all that it owns but the state."""
 
     def __init__(
-        self, options: DaemonOptions, stop: Stop, state: State, nonce: str, server_logs: ServerLogs
+        self,
+        options: DaemonOptions,
+        stop: Stop,
+        state: State,
+        *,
+        nonce: str,
+        server_logs: ServerLogs,
+        household: Household,
     ) -> None:
         self._options = options
         self._stop = stop
@@ -98,7 +122,13 @@ class _Serving:
         self._port = options.places.port
         self._started_at = time.time()
         router = Router(hint="servers are at /NAME/mcp")
-        self._fleet = Fleet(state, Street(router, server_logs.forget), clock=time.monotonic, wall=time.time)
+        self._fleet = Fleet(
+            state,
+            Street(router, server_logs.forget),
+            clock=time.monotonic,
+            wall=time.time,
+            household=household,
+        )
         self._api = Api(
             self._fleet,
             self._about,
@@ -192,12 +222,6 @@ def _token(path: Path) -> str:
     with os.fdopen(descriptor, "w") as file:
         file.write(token + "\n")
     return token
-
-
-def _boot_id() -> str:
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return ""
 
 
 def _memory_of(pid: int) -> int:

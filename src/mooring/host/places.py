@@ -38,6 +38,11 @@ class Places(NamedTuple):
         return self.state / "logs"
 
     @property
+    def roll(self) -> Path:
+        """Which processes there are; see `runtimes.roll`."""
+        return self.state / "instances"
+
+    @property
     def token(self) -> Path:
         """For the API on the TCP port."""
         return self.state / "token"
@@ -53,7 +58,7 @@ class Places(NamedTuple):
 
     def make(self) -> None:
         """Have the directories, for the user alone. Raises UserError."""
-        for directory in (self.state, self.socket.parent):
+        for directory in (self.state, self.socket.parent, self.roll):
             try:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 found = directory.stat()

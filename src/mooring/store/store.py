@@ -57,7 +57,7 @@ class Store:
 
     @property
     def owner(self) -> Owner | None:
-        """Who has claimed it last."""
+        """Who has claimed it last, and not given it up."""
         row = self._read("SELECT nonce, pid, boot, since FROM owner").fetchone()
         return Owner(*row) if row is not None else None
 
@@ -68,6 +68,11 @@ class Store:
             change.execute("INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?, ?)", owner)
         self._nonce = owner.nonce
         return owner
+
+    def release(self) -> None:
+        """Own it no more: a successor that finds no owner knows that this one ended as it should."""
+        with self._writing() as change:
+            change.execute("DELETE FROM owner")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -21,6 +21,7 @@ import msgspec
 
 from mooring.errors import MooringError, UserError
 from mooring.proxy.proxy import Proxy
+from mooring.runtimes.household import Household
 from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
 from mooring.supervise.snapshot import Snapshot
@@ -84,12 +85,19 @@ class Fleet:
     """See the module."""
 
     def __init__(
-        self, state: State, addresses: Addresses, *, clock: Callable[[], float], wall: Callable[[], float]
+        self,
+        state: State,
+        addresses: Addresses,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        household: Household | None = None,
     ) -> None:
         self._state = state
         self._addresses = addresses
         self._clock = clock
         self._wall = wall
+        self._household = household
         self._servers: dict[str, _Server] = {}
         self._adding = asyncio.Lock()
         self._leaving: set[Generation] = set()
@@ -251,7 +259,12 @@ class Fleet:
                 hint=f"mooring rm {name}, then run it again",
             )
         generation = Generation(
-            server.wanted, server.options, self._state, clock=self._clock, wall=self._wall
+            server.wanted,
+            server.options,
+            self._state,
+            clock=self._clock,
+            wall=self._wall,
+            household=self._household,
         )
         server.live, server.problem = generation, ""
         self._addresses.serve(server.wanted.name, generation.workload.proxy)

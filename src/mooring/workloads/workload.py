@@ -21,6 +21,7 @@ from mooring.proxy.link import LinkState
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
 from mooring.runtimes.exits import Exit
+from mooring.runtimes.household import Household
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
@@ -73,6 +74,7 @@ class Workload:
         *,
         clock: Callable[[], float],
         on_ended: Callable[[], None] = lambda: None,
+        household: Household | None = None,
     ) -> None:
         self.definition = definition
         self.name = definition.name
@@ -92,6 +94,7 @@ class Workload:
             unfinished=self.unfinished,
             patience=definition.patience,
             clock=clock,
+            household=household,
         )
         loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(

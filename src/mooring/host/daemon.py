@@ -86,7 +86,7 @@ async def run(options: DaemonOptions, stop: Stop) -> int:
         logging.getLogger("mooring").addHandler(server_logs)
         tell_of_predecessor(store.owner, boot)
         nonce = store.claim(os.getpid(), boot).nonce
-        state = State(store)
+        state = State(store, on_fenced=lambda: stop.request("another daemon has taken over"))
         household = Household(time.monotonic, roll=roll)
         try:
             await tell_of_leftovers(leftovers, state)
@@ -156,6 +156,8 @@ class _Serving:
         """Until it is told to end; returns the exit status."""
         try:
             await self._fleet.load()
+            if self._stop.requested:  # before anything was opened
+                return 0
             await self._listen()
             ownership.tell(**msgspec.to_builtins(self._about()))
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
@@ -200,7 +202,6 @@ class _Serving:
         for listener in (self._listener, self._control):
             listener.abort()
             await listener.aclose()
-        self._options.places.socket.unlink(missing_ok=True)
 
 
 def _add_pages(router: Router, api: Api, token: Path, stop: Stop) -> None:

@@ -153,3 +153,35 @@ async def test_one_who_slept_before_it_told_what_it_found(tmp_path: Path) -> Non
                 await place.done("daemon", "stop")
                 async with within(60):
                     assert await new.wait() == 0
+
+
+@pytest.mark.slow
+async def test_removed_and_run_again_with_a_stream_held_open(tmp_path: Path) -> None:
+    """The reported case, step by step: 35 s later the status is still the new one's."""
+    async with home(tmp_path) as place:
+        await place.done(*ONE)
+        old = await place.told("status", "one")
+        port = (await place.told("daemon", "status"))["port"]
+        async with client_of(port, path="/one/mcp") as client:
+            await client.stream()
+            held = await client.send("POST", client.request("x/hold"))
+            async with within():
+                while not (await place.told("status", "one"))["calls"]:
+                    await asyncio.sleep(0.05)
+            removing = asyncio.ensure_future(place.done("rm", "one"))
+            async with within():
+                while await place.told("ls"):
+                    await asyncio.sleep(0.05)
+            assert not removing.done(), "the old one still drains"
+            await place.done(*ONE)
+            new = await place.told("status", "one")
+            assert new["generation"] > old["generation"]
+            async with client_of(port, path="/one/mcp") as another:
+                pid = await another.pid()
+                await asyncio.sleep(35)
+                assert removing.done() and b"shutting_down" in (await held.answer()).body
+                now = await place.told("status", "one")
+                same = ("state", "generation", "pid", "started_at", "restarts", "url")
+                assert [now[key] for key in same] == [new[key] for key in same]
+                assert await another.pid() == pid and pid in [one["pid"] for one in now["instances"]]
+            assert "one is removed" in await removing

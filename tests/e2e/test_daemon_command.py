@@ -21,8 +21,9 @@ MOORING = str(Path(sys.executable).with_name("mooring"))
 class Home:
     """Where one user's Mooring lives."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, prefix: tuple[str, ...] = ()) -> None:
         self.state = state
+        self._prefix = prefix
         self.mark = f"MOORING_STATE_DIR={state}"
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -33,6 +34,7 @@ class Home:
 
     async def mooring(self, *words: str) -> tuple[int, str, str]:
         process = await asyncio.create_subprocess_exec(
+            *self._prefix,
             MOORING,
             *words,
             env=self.environment,
@@ -54,8 +56,9 @@ class Home:
 
 
 @asynccontextmanager
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    place = Home(tmp_path / "state")
+async def home(tmp_path: Path, *, prefix: tuple[str, ...] = ()) -> AsyncIterator[Home]:
+    """`prefix`: the command that runs all others, such as one that enters a namespace."""
+    place = Home(tmp_path / "state", prefix)
     try:
         yield place
     finally:

@@ -150,6 +150,14 @@ async def test_the_api_on_the_port_needs_the_token(tmp_path: Path) -> None:
             assert answer.status == 403
 
 
+async def test_a_token_that_a_full_disk_left_empty_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    (tmp_path / "token.new").touch()
+    async with living(tmp_path) as life:
+        assert len(life.places.token.read_text().strip()) > 30
+        assert not (tmp_path / "token.new").exists()
+
+
 async def test_the_document_of_the_api(tmp_path: Path) -> None:
     async with living(tmp_path) as life:
         document = await life.ask("GET", "/openapi.json")

@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import Unavailable
-from mooring.host.places import Places, find_places
+from mooring.host.places import Places, find_places, using
 
 __all__ = ["reach"]
 
@@ -38,7 +38,8 @@ def _start(places: Places, client: ApiClient) -> None:
     import subprocess  # noqa: PLC0415 - rarely needed
 
     places.make()
-    begins_at = places.log.stat().st_size if places.log.exists() else 0
+    with using(places.log), open(places.log, "ab", opener=_private) as log:
+        begins_at = log.tell()
     command = [sys.executable, "-m", "mooring", "serve", "--detached"]
     process: subprocess.Popen[bytes] | None = None
     give_up_at = time.monotonic() + START_S
@@ -59,10 +60,13 @@ def _start(places: Places, client: ApiClient) -> None:
                     start_new_session=True,
                 )
         elif process.returncode is not None:
+            words = _last_words(places.log, begins_at)
             raise Unavailable(
-                f"Mooring cannot be started: {_last_words(places.log, begins_at)}",
+                f"Mooring cannot be started: {words or 'it could not even write down why'}",
                 code="daemon_failed",
-                hint=f"{places.log} has the rest",
+                hint=f"{places.log} has the rest"
+                if words
+                else "make room on the disk; mooring serve says why",
             )
         time.sleep(LOOK_AGAIN_S)
     raise Unavailable(
@@ -85,4 +89,4 @@ def _last_words(log: Path, begins_at: int) -> str:
     with log.open("rb") as file:
         file.seek(begins_at)
         lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
-    return " / ".join(lines[-SHOWN_LINES:]) or "it says nothing"
+    return " / ".join(lines[-SHOWN_LINES:])

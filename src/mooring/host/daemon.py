@@ -13,6 +13,7 @@ import logging
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from mooring.api.types import Daemon
 from mooring.host.allocator import keep_freed_memory
 from mooring.host.loops import run_with_signals
 from mooring.host.ownership import Ownership, owning
-from mooring.host.places import Places
+from mooring.host.places import Places, using
 from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
 from mooring.host.stop import Stop
@@ -41,7 +42,7 @@ from mooring.store.database import StoreError
 from mooring.store.store import Store
 from mooring.wire.http import Headers, Response
 from mooring.workloads.fleet import Fleet
-from mooring.workloads.recovery import tell_of_leftovers, tell_of_predecessor
+from mooring.workloads.recovery import tell_of_damage, tell_of_leftovers, tell_of_predecessor
 from mooring.workloads.state import State
 
 __all__ = ["DaemonOptions", "main", "run"]
@@ -75,15 +76,18 @@ def main(options: DaemonOptions) -> int:
 
 
 async def run(options: DaemonOptions, stop: Stop) -> int:
-    """Serve until `stop`; returns the exit status. Raises AlreadyOwned, ListenFailed, StoreError."""
-    options.places.make()
+    """Serve until `stop`; returns the exit status. Raises MooringError for what cannot even begin."""
+    places = options.places
+    places.make()
     boot = boot_id()
-    with owning(options.places.lock) as ownership:
-        roll = Roll(options.places.roll, boot)
+    with owning(places.lock) as ownership, contextlib.ExitStack() as opened:
+        roll = Roll(places.roll, boot)
         leftovers = await asyncio.to_thread(end_leftovers, roll)
-        store = Store(options.places.state, time.time)
-        server_logs = ServerLogs(options.places.logs)
-        logging.getLogger("mooring").addHandler(server_logs)
+        with using(places.logs):
+            server_logs = ServerLogs(places.logs)
+        opened.enter_context(_logging_to(server_logs))
+        store = opened.enter_context(contextlib.closing(Store(places.state, time.time)))
+        tell_of_damage(store)
         tell_of_predecessor(store.owner, boot)
         nonce = store.claim(os.getpid(), boot).nonce
         state = State(store, on_fenced=lambda: stop.request("another daemon has taken over"))
@@ -99,8 +103,17 @@ async def run(options: DaemonOptions, stop: Stop) -> int:
             with contextlib.suppress(StoreError):  # a disk that is full must not keep us from ending
                 await state.do(Store.release)
             await state.aclose()
-            logging.getLogger("mooring").removeHandler(server_logs)
-            server_logs.close()
+
+
+@contextlib.contextmanager
+def _logging_to(server_logs: ServerLogs) -> Iterator[None]:
+    logger = logging.getLogger("mooring")
+    logger.addHandler(server_logs)
+    try:
+        yield
+    finally:
+        logger.removeHandler(server_logs)
+        server_logs.close()
 
 
 class _Serving:
@@ -215,13 +228,17 @@ def _add_pages(router: Router, api: Api, token: Path, stop: Stop) -> None:
 
 
 def _token(path: Path) -> str:
-    """The secret of the API on the TCP port; made once."""
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_text(encoding="ascii").strip()
-    token = secrets.token_urlsafe(32)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(token + "\n")
+    """The secret of the API on the TCP port; made once, and never seen half written."""
+    with using(path):
+        with contextlib.suppress(FileNotFoundError):
+            if token := path.read_text(encoding="ascii", errors="replace").strip():
+                return token
+        token, begun = secrets.token_urlsafe(32), path.with_name(f"{path.name}.new")
+        begun.unlink(missing_ok=True)
+        descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token + "\n")
+        begun.replace(path)
     return token
 
 

@@ -47,7 +47,8 @@ class Store:
         self.path = directory / "state.db"
         self._now = now
         self._nonce = ""
-        self._connection = open_database(self.path)
+        self._connection, self.set_aside = open_database(self.path, now())
+        """The damaged file in whose place this one was begun, if it was so."""
 
     def close(self) -> None:
         """Idempotent."""

@@ -9,9 +9,21 @@ from mooring.store.records import Owner
 from mooring.store.store import Store
 from mooring.workloads.state import State
 
-__all__ = ["tell_of_leftovers", "tell_of_predecessor"]
+__all__ = ["tell_of_damage", "tell_of_leftovers", "tell_of_predecessor"]
 
 log = logging.getLogger("mooring.workload")
+
+
+def tell_of_damage(store: Store) -> None:
+    """In the log: somebody has to know that what was there is there no more."""
+    if store.set_aside is not None:
+        log.error(
+            "the state in %s was damaged: it is kept as %s, and a new one is begun without any server; "
+            "add them again with mooring run",
+            store.path,
+            store.set_aside.name,
+            extra={"event": "state_damaged", "kept": str(store.set_aside)},
+        )
 
 
 def tell_of_predecessor(before: Owner | None, boot: str) -> None:

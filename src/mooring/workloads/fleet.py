@@ -151,8 +151,7 @@ class Fleet:
                 wanted = await self._state.do(lambda store: store.add(options.name, definition))
                 server = self._servers[options.name] = _Server(wanted, options)
                 async with server.lock:
-                    self._start(server)
-                await self._begun(server)
+                    await self._start(server)
                 return True
         if server.wanted.definition != definition:
             if not replace:
@@ -247,10 +246,9 @@ class Fleet:
             lambda store: store.begin(wanted.name, after=wanted.generation, definition=definition)
         )
         server.options = options or server.options
-        self._start(server)
-        await self._begun(server)
+        await self._start(server)
 
-    def _start(self, server: _Server) -> None:
+    async def _start(self, server: _Server) -> None:
         if server.options is None:
             name = server.wanted.name
             raise UserError(
@@ -267,12 +265,9 @@ class Fleet:
             household=self._household,
         )
         server.live, server.problem = generation, ""
+        await generation.begin()
+        # Only now: whoever came before it knows its sessions would be told that there is none.
         self._addresses.serve(server.wanted.name, generation.workload.proxy)
-
-    @staticmethod
-    async def _begun(server: _Server) -> None:
-        if server.live is not None:
-            await server.live.begin()
 
     async def _end(self, server: _Server, live: Generation | None, cause: str, calls_s: float | None) -> int:
         if live is None:

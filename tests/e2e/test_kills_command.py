@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -106,21 +105,13 @@ async def calls(client: McpClient, story: Story) -> None:
         await asyncio.sleep(0.02)
 
 
-@pytest.fixture
-def place_to_be(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-    # Only after a failure is there anything left to end.
-    for pid in servers(Home(tmp_path / "state")):
-        os.kill(pid, signal.SIGKILL)
-
-
 @pytest.mark.parametrize(
     ("rounds", "seed"), [(3, 5), pytest.param(30, 2026, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
 )
 async def test_whenever_it_is_killed_what_was_wanted_ends_up_true(
-    place_to_be: Path, rounds: int, seed: int
+    tmp_path: Path, rounds: int, seed: int
 ) -> None:
-    async with home(place_to_be) as place:
+    async with home(tmp_path) as place:
         await place.done(*STEADY)
         about = await place.told("daemon", "status")
         place.environment["MOORING_PORT"] = str(about["port"])

@@ -21,7 +21,7 @@ HASTY = ("--eof-grace", "100ms", "--stop-grace", "200ms")
 
 def servers(place: Home) -> set[int]:
     """Every process that this home's Mooring started as a server, and that runs."""
-    return {pid for pid in carrying(f"HOME={place.state}") if b"MOORING_INSTANCE=" in _environment(pid)}
+    return {pid for pid in carrying(place.mark) if b"MOORING_INSTANCE=" in _environment(pid)}
 
 
 def _environment(pid: int) -> bytes:

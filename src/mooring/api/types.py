@@ -46,7 +46,7 @@ class Instance(msgspec.Struct, kw_only=True):
 
 
 class ServerExit(msgspec.Struct, kw_only=True):
-    """A process of a server that ended, and nobody had asked it to."""
+    """A process of a server that ended, and nobody had asked it to; or that was given up."""
 
     at: float
     pid: int

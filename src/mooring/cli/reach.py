@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import Unavailable
-from mooring.host.places import Places, find_places
+from mooring.host.places import Places, find_places, using
 
 __all__ = ["reach"]
 
@@ -38,7 +38,8 @@ def _start(places: Places, client: ApiClient) -> None:
     import subprocess  # noqa: PLC0415 - rarely needed
 
     places.make()
-    begins_at = places.log.stat().st_size if places.log.exists() else 0
+    with using(places.log), open(places.log, "ab", opener=_private) as log:
+        begins_at = log.tell()
     command = [sys.executable, "-m", "mooring", "serve", "--detached"]
     process: subprocess.Popen[bytes] | None = None
     give_up_at = time.monotonic() + START_S
@@ -83,6 +84,9 @@ def _failed(log: Path, begins_at: int) -> Unavailable:
         file.seek(begins_at)
         lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
     said = {kind: text for kind, colon, text in (line.partition(": ") for line in lines) if colon}
-    message = said.get("error") or " / ".join(lines[-SHOWN_LINES:]) or "it says nothing"
+    message = said.get("error") or " / ".join(lines[-SHOWN_LINES:])
+    if not message:
+        message = "it could not even write down why"
+        said = {"hint": "make room on the disk; mooring serve says why"}
     hint = said.get("hint") or f"{log} has the rest"
     return Unavailable(f"Mooring cannot be started: {message}", code="daemon_failed", hint=hint)

@@ -1,5 +1,6 @@
 """What people are told of a server: pure, from what the daemon says of it."""
 
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -53,7 +54,7 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
     if server["state"] == "failed" and server["retry_in_s"] is not None:
         yield "", f"the next call tries it again; so does: mooring start {server['name']}"
     yield "url", server["url"]
-    yield "command", " ".join(server["command"])
+    yield "command", shlex.join(server["command"])
     yield "generation", f"{server['generation']}, owned by the daemon (pid {server['pid']})"
     if server["started_at"] is not None:
         yield "started", f"{age(server['started_at'])} ago, {count(server['restarts'], 'restart')}"
@@ -80,7 +81,7 @@ def _instance(one: Json) -> str:
 def _exit(one: Json) -> str:
     how = f"signal {one['signal']}" if one["signal"] is not None else f"exit status {one['code']}"
     if one["signal"] is None and one["code"] is None:
-        how = "exit status unknown"
+        how = "given up"
     when = f"{moment(one['at'])} ({age(one['at'])} ago)"
     return f"{when}, pid {one['pid']}: {how}, after {one['ran_s']:.1f} s"
 

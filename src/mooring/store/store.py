@@ -58,7 +58,8 @@ class Store:
         self.path = directory / "state.db"
         self._now = now
         self._nonce = ""
-        self._connection = open_database(self.path)
+        self._connection, self.set_aside = open_database(self.path, now())
+        """The damaged file in whose place this one was begun, if it was so."""
 
     def close(self) -> None:
         """Idempotent."""
@@ -68,7 +69,7 @@ class Store:
 
     @property
     def owner(self) -> Owner | None:
-        """Who has claimed it last."""
+        """Who has claimed it last, and not given it up."""
         row = self._read("SELECT nonce, pid, boot, since FROM owner").fetchone()
         return Owner(*row) if row is not None else None
 
@@ -79,6 +80,11 @@ class Store:
             change.execute("INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?, ?)", owner)
         self._nonce = owner.nonce
         return owner
+
+    def release(self) -> None:
+        """Own it no more: a successor that finds no owner knows that this one ended as it should."""
+        with self._writing() as change:
+            change.execute("DELETE FROM owner")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -23,6 +23,7 @@ import msgspec
 
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.proxy.proxy import Proxy
+from mooring.runtimes.household import Household
 from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
 from mooring.supervise.reasons import ReasonCode
@@ -89,13 +90,20 @@ class Fleet:
     """See the module."""
 
     def __init__(
-        self, state: State, addresses: Addresses, *, clock: Callable[[], float], wall: Callable[[], float]
+        self,
+        state: State,
+        addresses: Addresses,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        household: Household | None = None,
     ) -> None:
         self._state = state
         self.history = History(state, wall)
         self._addresses = addresses
         self._clock = clock
         self._wall = wall
+        self._household = household
         self._servers: dict[str, _Server] = {}
         self._adding = asyncio.Lock()
         self._leaving: set[Generation] = set()
@@ -159,8 +167,7 @@ class Fleet:
                 wanted = await self._state.do(lambda store: store.add(options.name, definition))
                 server = self._servers[options.name] = _Server(wanted, options)
                 async with server.lock:
-                    self._start(server, Happening(Kind.STARTED, "for the first time"))
-                await self._begun(server)
+                    await self._start(server, Happening(Kind.STARTED, "for the first time"))
                 return True
         # As values, not as bytes: an option that this Mooring has and the one before had not changes nothing.
         if server.options != options:
@@ -294,10 +301,9 @@ class Fleet:
             lambda store: store.begin(wanted.name, after=wanted.generation, definition=definition)
         )
         server.options = options or server.options
-        self._start(server, Happening(Kind.STARTED if options is None else Kind.REPLACED, why))
-        await self._begun(server)
+        await self._start(server, Happening(Kind.STARTED if options is None else Kind.REPLACED, why))
 
-    def _start(self, server: _Server, happening: Happening) -> None:
+    async def _start(self, server: _Server, happening: Happening) -> None:
         if server.options is None:
             name = server.wanted.name
             raise UserError(
@@ -306,16 +312,19 @@ class Fleet:
                 hint=f"mooring rm {name}, then run it again",
             )
         generation = Generation(
-            server.wanted, server.options, self._state, self.history, clock=self._clock, wall=self._wall
+            server.wanted,
+            server.options,
+            self._state,
+            self.history,
+            clock=self._clock,
+            wall=self._wall,
+            household=self._household,
         )
         generation.tell(happening)
         server.live, server.problem = generation, ""
+        await generation.begin()
+        # Only now: whoever came before it knows its sessions would be told that there is none.
         self._addresses.serve(server.wanted.name, generation.workload.proxy)
-
-    @staticmethod
-    async def _begun(server: _Server) -> None:
-        if server.live is not None:
-            await server.live.begin()
 
     async def _end(self, server: _Server, live: Generation | None, cause: str, calls_s: float | None) -> int:
         if live is None:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from mooring.runtimes.household import Household
 from mooring.store.database import StoreError
 from mooring.store.records import Session as Record
 from mooring.store.records import Workload as Wanted
@@ -40,11 +41,12 @@ class Generation:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        household: Household | None = None,
     ) -> None:
         self.name = wanted.name
         self.number = wanted.generation
         self.began_at = wall()
-        self.workload = Workload(options, clock=clock, wall=wall, on_happening=self.tell)
+        self.workload = Workload(options, clock=clock, wall=wall, on_happening=self.tell, household=household)
         self._state = state
         self._history = history
         self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)

@@ -7,7 +7,7 @@ from mooring.runtimes.exits import Exit
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 
-__all__ = ["Happening", "Kind", "exit_happening", "state_happening"]
+__all__ = ["Happening", "Kind", "exit_happening", "given_up_happening", "state_happening"]
 
 
 class Kind(StrEnum):
@@ -24,6 +24,10 @@ class Kind(StrEnum):
     REPLACED = "replaced"
     """A generation with another definition has begun."""
     REMOVED = "removed"
+    GIVEN_UP = "given_up"
+    """An instance runs on and is of no use: it is stopped."""
+    LEFTOVER_ENDED = "leftover_ended"
+    """A process of a killed Mooring was still there."""
     DAEMON_STARTED = "daemon_started"
     DAEMON_RECOVERED = "daemon_recovered"
     """The one before had no time to say that it ends."""
@@ -55,3 +59,8 @@ def state_happening(seen: Snapshot, before: State) -> Happening | None:
 def exit_happening(pid: int, exit: Exit, ran_s: float) -> Happening:
     """An unasked exit."""
     return Happening(Kind.EXITED, f"pid {pid}: {exit}, after {ran_s:.1f} s")
+
+
+def given_up_happening(pid: int, reason: str) -> Happening:
+    """An instance that does not do its part."""
+    return Happening(Kind.GIVEN_UP, f"pid {pid}: {reason}")

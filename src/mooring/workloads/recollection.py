@@ -14,7 +14,7 @@ MAX_WORD_CHARACTERS = 500
 
 
 class Ended(NamedTuple):
-    """An instance that ended unasked."""
+    """An instance that ended unasked, or was given up (then without code and signal)."""
 
     at: float
     """By the wall clock."""

@@ -22,6 +22,7 @@ from mooring.proxy.link import LinkState
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
 from mooring.runtimes.exits import Exit
+from mooring.runtimes.household import Household
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
@@ -32,7 +33,7 @@ from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
 from mooring.wire.revisions import MODERN
 from mooring.workloads.definition import ServerOptions
-from mooring.workloads.happenings import Happening, exit_happening, state_happening
+from mooring.workloads.happenings import Happening, exit_happening, given_up_happening, state_happening
 from mooring.workloads.probe import Deaf, Probe
 from mooring.workloads.recollection import Ended, Recollection
 from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, failure_line, state_line
@@ -79,6 +80,7 @@ class Workload:
         wall: Callable[[], float] = time.time,
         on_ended: Callable[[], None] = lambda: None,
         on_happening: Callable[[Happening], None] = lambda happening: None,
+        household: Household | None = None,
     ) -> None:
         self.definition = definition
         self.name = definition.name
@@ -101,6 +103,7 @@ class Workload:
             unfinished=self.unfinished,
             patience=definition.patience,
             clock=clock,
+            household=household,
         )
         loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(
@@ -382,6 +385,9 @@ class Workload:
         self.supervisor.instance_exited(instance.n, lent.since, reason, others_working=bool(self._working))
         line = failure_line(self.name, instance.pid, reason, self.supervisor.snapshot())
         log.log(line.level, line.text, extra=self._about(instance, "server_given_up"))
+        ran_s = self._clock() - instance.started_at
+        self.recollection.exits.append(Ended(self._wall(), instance.pid, Exit(None, None), ran_s))
+        self._on_happening(given_up_happening(instance.pid, reason))
 
     # Being ready
 

@@ -14,7 +14,8 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -42,6 +43,10 @@ class Addresses(Protocol):
 
     def serve(self, name: str, proxy: Proxy) -> None:
         """From now on this one answers."""
+        ...
+
+    def expect(self, name: str) -> None:
+        """One is about to answer: whoever asks waits for it, within bounds. Idempotent."""
         ...
 
     def close(self, name: str, why: str) -> None:
@@ -117,7 +122,10 @@ class Fleet:
         """At the start of Mooring, before anybody asks: what is known of earlier."""
         for wanted in await self._state.do(lambda store: store.workloads()):
             self._servers[wanted.name] = _Server(wanted, _options_of(wanted))
-            self._addresses.close(wanted.name, "it was stopped" if wanted.is_stopped else "it is starting")
+            if wanted.is_stopped:
+                self._addresses.close(wanted.name, "it was stopped")
+            else:
+                self._addresses.expect(wanted.name)
 
     async def recover(self) -> None:
         """Begin all that should run. One that cannot costs only itself."""
@@ -186,7 +194,8 @@ class Fleet:
             await self._state.do(lambda store: store.want(name, generation, Desired.STOPPED))
             server.wanted = server.wanted._replace(desired=Desired.STOPPED)
             live = server.live
-        return await self._end(server, live, "stopped by request", calls_s)
+        cause = "stopped by request"
+        return await self._end(server, live, cause, calls_s, lambda: self._addresses.close(name, cause))
 
     async def remove(self, name: str, calls_s: float | None) -> int:
         """Forget it: the name is free at once. Returns how many calls were cut, when all of it has ended."""
@@ -199,7 +208,7 @@ class Fleet:
             del self._servers[name]
             self._addresses.forget(name)
             live = server.live
-        cut = await self._end(server, live, "removed", calls_s)
+        cut = await self._end(server, live, "removed", calls_s, _nothing)
         if name not in self._servers:
             self._addresses.forget(name)  # also what it left behind while it ended
         return cut
@@ -207,7 +216,12 @@ class Fleet:
     async def aclose(self, cause: str, calls_s: float | None) -> int:
         """End all of them, together. What is wanted stays; returns how many calls were cut."""
         self._leaving |= {server.live for server in self._servers.values() if server.live is not None}
-        return sum(await asyncio.gather(*(generation.end(cause, calls_s) for generation in self._leaving)))
+        ends = [self._leave(generation, cause, calls_s) for generation in self._leaving]
+        return sum(await asyncio.gather(*ends))
+
+    def _leave(self, generation: Generation, cause: str, calls_s: float | None) -> Awaitable[int]:
+        close = partial(self._addresses.close, generation.name, cause)
+        return generation.end(cause, calls_s, close)
 
     def hurry(self) -> None:
         """No more patience with whatever is ending."""
@@ -225,12 +239,17 @@ class Fleet:
             if server.live is not None and server.live.is_ending:
                 raise _conflict(name, "is being stopped")
             live = server.live
-        await self._end(server, live, cause, calls_s)
+        await self._end(server, live, cause, calls_s, lambda: self._addresses.expect(name))
         async with server.lock:
             self._check_there(server)
             if server.wanted.is_stopped and live is not None:
+                self._addresses.close(name, "it was stopped")
                 raise _conflict(name, "was stopped meanwhile")
-            await self._begin(server, options)
+            try:
+                await self._begin(server, options)
+            except MooringError as error:
+                self._addresses.close(name, error.message)
+                raise
 
     async def _begin(self, server: _Server, options: ServerOptions | None = None) -> None:
         """Its next generation; the lock is held."""
@@ -254,29 +273,43 @@ class Fleet:
             server.wanted, server.options, self._state, clock=self._clock, wall=self._wall
         )
         server.live, server.problem = generation, ""
-        self._addresses.serve(server.wanted.name, generation.workload.proxy)
 
-    @staticmethod
-    async def _begun(server: _Server) -> None:
-        if server.live is not None:
-            await server.live.begin()
+    async def _begun(self, server: _Server) -> None:
+        live = server.live
+        if live is not None and await live.begin():
+            # Not before it knows the sessions: their clients would be told that there are none.
+            self._addresses.serve(live.name, live.workload.proxy)
 
-    async def _end(self, server: _Server, live: Generation | None, cause: str, calls_s: float | None) -> int:
+    async def _end(
+        self,
+        server: _Server,
+        live: Generation | None,
+        cause: str,
+        calls_s: float | None,
+        then: Callable[[], None],
+    ) -> int:
+        """`then`: how it is answered for from the moment on when its sessions are put away."""
         if live is None:
+            if not server.is_removed:
+                then()
             return 0
         self._leaving.add(live)
-        cut = await live.end(cause, calls_s)
+        cut = await live.end(cause, calls_s, then)
         self._leaving.discard(live)
         if server.live is live:
             server.live = None
             if not server.is_removed:
-                self._addresses.close(server.wanted.name, cause)
+                then()
         return cut
 
     @staticmethod
     def _check_there(server: _Server) -> None:
         if server.is_removed:
             raise _conflict(server.wanted.name, "was removed meanwhile")
+
+
+def _nothing() -> None:
+    pass
 
 
 def _conflict(name: str, what: str) -> Conflict:

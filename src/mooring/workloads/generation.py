@@ -54,24 +54,28 @@ class Generation:
         """How it is."""
         return self.workload.supervisor.snapshot()
 
-    async def begin(self) -> None:
-        """Take over the sessions of its predecessor, and start."""
+    async def begin(self) -> bool:
+        """Take over the sessions of its predecessor, and start; False: it was told to end meanwhile."""
         try:
             records = await self._state.do(lambda store: store.sessions(self.name))
         except StoreError as error:  # a server without its sessions is better than none
             log.error("%s: its sessions cannot be read: %s", self.name, error.message)
             records = []
-        if not self.is_ending:
-            self._keeper.restore(records)
-            self.workload.start()
+        if self.is_ending:
+            return False
+        self._keeper.restore(records)
+        self.workload.start()
+        return True
 
-    async def end(self, cause: str, calls_s: float | None) -> int:
+    async def end(self, cause: str, calls_s: float | None, drained: Callable[[], None]) -> int:
         """Finish what is under way, for so long; then stop everything. Returns how many calls were cut.
 
-        Idempotent: whoever asks again waits for the same end.
+        `drained` is called when nothing is under way any more: from then on it knows no sessions, and must
+        not be asked for them. Idempotent: whoever asks again waits for the same end.
         """
         if self._ending is None:
-            self._ending = asyncio.create_task(self._end(cause, calls_s), name=f"{self.name}: ending")
+            ending = self._end(cause, calls_s, drained)
+            self._ending = asyncio.create_task(ending, name=f"{self.name}: ending")
         return await asyncio.shield(self._ending)
 
     def hurry(self) -> None:
@@ -79,7 +83,7 @@ class Generation:
         self.workload.proxy.cut("shutting_down", "stopped at once; the call was not finished")
         self.workload.hurry()
 
-    async def _end(self, cause: str, calls_s: float | None) -> int:
+    async def _end(self, cause: str, calls_s: float | None, drained: Callable[[], None]) -> int:
         proxy = self.workload.proxy
         self.workload.drain(cause)
         proxy.refuse_new(cause)
@@ -89,6 +93,7 @@ class Generation:
                 await proxy.wait_quiet()
         cut = proxy.cut("shutting_down", f"{cause}; the call was not finished")
         proxy.hang_up()
+        drained()
         await self.workload.stop(cause)
         await self._keeper.aclose()
         return cut

@@ -199,7 +199,8 @@ class Lifecycle(RuleBasedStateMachine):
 
     @invariant()
     def all_is_well(self) -> None:
-        """In this order: the first waits until things have come to rest."""
+        """Sessions at once, and when things have come to rest, which the second waits for."""
+        self.sessions_stay_valid()
         self.what_is_wanted_is_true()
         self.generations_never_repeat()
         self.sessions_stay_valid()

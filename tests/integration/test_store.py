@@ -9,9 +9,19 @@ import pytest
 
 from mooring.errors import UserError
 from mooring.store.database import StoreError
-from mooring.store.records import Desired, Session
-from mooring.store.schema import NEWEST
-from mooring.store.store import DAY_S, MAX_EVENTS, MAX_SESSIONS, SESSION_DAYS, Fenced, StaleGeneration, Store
+from mooring.store.records import Desired, Era, Session
+from mooring.store.schema import NEWEST, STEPS
+from mooring.store.store import (
+    DAY_S,
+    ERA_DAYS,
+    MAX_ERAS,
+    MAX_EVENTS,
+    MAX_SESSIONS,
+    SESSION_DAYS,
+    Fenced,
+    StaleGeneration,
+    Store,
+)
 
 
 class Clock:
@@ -190,6 +200,33 @@ def test_pages_that_contradict_each_other_are_noticed(store: Store, tmp_path: Pa
     with pytest.raises(StoreError) as caught:
         Store(tmp_path, clock)
     assert caught.value.code == "state_damaged"
+
+
+def test_a_file_of_the_first_mooring_is_brought_up_to_date(tmp_path: Path, clock: Clock) -> None:
+    with sqlite3.connect(tmp_path / "state.db") as connection:
+        connection.executescript(f"{STEPS[0]} PRAGMA user_version = 1;")
+    connection.close()
+    store = Store(tmp_path, clock)
+    store.claim(1, "boot")
+    store.keep_era("time", store.add("time", b"{}").generation, Era("x", "time 1", b""))
+    assert store.era("x") == Era("x", "time 1", b"")
+    store.close()
+
+
+def test_eras_are_remembered_for_a_while_and_of_so_many_commands(store: Store, clock: Clock) -> None:
+    generation = store.add("time", b"{}").generation
+    for n in range(MAX_ERAS + 1):
+        clock.now += 1
+        store.keep_era("time", generation, Era(f"command {n}", "time 1", b""))
+    assert store.era("command 0") is None
+    store.keep_era("time", generation, Era("command 1", "time 2", b"{}"))
+    assert store.era("command 1") == Era("command 1", "time 2", b"{}")
+    clock.now += ERA_DAYS * DAY_S - 1
+    assert store.era("command 1") is not None
+    clock.now += 1
+    assert store.era("command 1") is None, "then it is found out anew"
+    with pytest.raises(StaleGeneration):
+        store.keep_era("time", generation + 1, Era("late", "time 1", b""))
 
 
 def test_a_file_of_a_newer_mooring_is_left_alone(store: Store, tmp_path: Path, clock: Clock) -> None:

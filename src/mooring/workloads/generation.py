@@ -6,16 +6,19 @@ writes is about a generation that is no more, and is not taken.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
 
 from mooring.store.database import StoreError
+from mooring.store.records import Era
 from mooring.store.records import Session as Record
 from mooring.store.records import Workload as Wanted
 from mooring.store.store import StaleGeneration
 from mooring.supervise.snapshot import Snapshot
 from mooring.workloads.definition import ServerOptions
+from mooring.workloads.era_memory import EraMemory
 from mooring.workloads.session_keeper import SessionKeeper
 from mooring.workloads.state import State
 from mooring.workloads.workload import Workload
@@ -42,6 +45,10 @@ class Generation:
         self.began_at = wall()
         self.workload = Workload(options, clock=clock)
         self._state = state
+        command = json.dumps(options.argv)
+        self._eras = EraMemory(command, self.workload.proxy.stateless, self._keep_era)
+        self.workload.on_met = self._eras.met
+        self._writes: set[asyncio.Task[None]] = set()
         self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)
         self._ending: asyncio.Task[int] | None = None
 
@@ -58,6 +65,7 @@ class Generation:
         """Take over the sessions of its predecessor, and start; False: it was told to end meanwhile."""
         try:
             records = await self._state.do(lambda store: store.sessions(self.name))
+            self._eras.recall(await self._state.do(lambda store: store.era(self._eras.command)))
         except StoreError as error:  # a server without its sessions is better than none
             log.error("%s: its sessions cannot be read: %s", self.name, error.message)
             records = []
@@ -96,8 +104,19 @@ class Generation:
         drained()
         await self.workload.stop(cause)
         await self._keeper.aclose()
+        if self._writes:
+            await asyncio.wait(self._writes)
         return cut
 
     async def _keep(self, changed: list[Record], ended: list[str]) -> None:
         with suppress(StaleGeneration):  # its successor has them
             await self._state.do(lambda store: store.keep_sessions(self.name, self.number, changed, ended))
+
+    def _keep_era(self, era: Era) -> None:
+        async def keep() -> None:
+            with suppress(StoreError):  # then it is found out once more
+                await self._state.do(lambda store: store.keep_era(self.name, self.number, era))
+
+        task = asyncio.create_task(keep(), name=f"{self.name}: keeping its era")
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)

@@ -29,6 +29,7 @@ from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
+from mooring.wire.memory import Handshake
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.probe import Deaf, Probe
 from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, failure_line, state_line
@@ -79,6 +80,8 @@ class Workload:
         self.exits = 0
         self._clock = clock
         self._on_ended = on_ended
+        self.on_met: Callable[[Handshake], None] = lambda handshake: None
+        """Hears what the server says of itself, to our probe."""
         self._spec = ProcessSpec(
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
@@ -413,7 +416,7 @@ class Workload:
         try:
             timeout_s = self.definition.sessions.handshake_timeout_s
             probe = Probe(self.name, self.proxy.noise)
-            await probe.speak(channel, timeout_s)
+            self.on_met(await probe.speak(channel, timeout_s))
         except ServerFailed as error:
             if error.code == "handshake_unknown" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")

@@ -206,7 +206,11 @@ PROMISES = (
     _at_most(0, "processes", "idle_processes", "processes per further idle server", _of("idle_processes")),
     _at_most(150, "ms", "ls", "`mooring ls` more than `python -c pass`", _of("ls")),
     _at_most(
-        20, "%", "crash_loops", "daemon with 200 servers in crash loops, of one core", _of("crash_loops")
+        200,
+        "ms/s",
+        "crash_loops",
+        "CPU of the daemon with 200 servers in crash loops (a fifth of a core)",
+        _of("crash_loops"),
     ),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
     _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),

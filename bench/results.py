@@ -90,7 +90,7 @@ MEASURES: dict[str, Measure] = {
     "rss_daemon": Measure("memory of the daemon, 20 idle servers", "MB", "lower"),
     "idle_processes": Measure("processes per further idle server", "processes", "lower"),
     "ls": Measure("`mooring ls`, without Python's own start", "ms", "lower"),
-    "crash_loops": Measure("daemon with 200 crash loops, of one core", "%", "lower"),
+    "crash_loops": Measure("CPU of the daemon, 200 crash loops", "ms/s", "lower"),
     "help_ratio": Measure("--help against bare Python", "×", "lower"),
     "instructions": Measure("executed per call", "instructions", "lower"),
     "generator_share": Measure("CPU of the load generator, of one core", "%", "lower"),

@@ -63,7 +63,7 @@ def test_without_rows_nothing_is_kept() -> None:
         ("rss_daemon", "rss_daemon", "mooring", 45, 45.1),
         ("idle_processes", "idle_processes", "mooring", 0, 0.1),
         ("ls", "ls", "mooring", 150, 151),
-        ("crash_loops", "crash_loops", "mooring", 20, 20.1),
+        ("crash_loops", "crash_loops", "mooring", 200, 201),
         ("help_ratio", "help_ratio", "mooring", 6, 6.01),
         ("generator", "generator_share", "mooring", 80, 80.1),
         ("generator", "generator_share", "minimal", 80, 80.1),

@@ -13,7 +13,7 @@ from mooring.store.records import Session
 from mooring.store.store import Store
 
 WRITER = Path(__file__).parent / "store_writer.py"
-KINDS = 7
+KINDS = 9
 EARLY = Session("early", "old", "local", "streamable-http", "", b"{}", 1.0, time.time())
 
 

@@ -52,6 +52,9 @@ class Street:
         self.closed.pop(name, None)
         add_routes(self.router, proxy, f"/{name}")
 
+    def expect(self, name: str) -> None:
+        self.closed[name] = "expected"
+
     def close(self, name: str, why: str) -> None:
         self.closed[name] = why
 

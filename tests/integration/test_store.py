@@ -9,10 +9,12 @@ import pytest
 
 from mooring.errors import UserError
 from mooring.store.database import StoreError
-from mooring.store.records import Desired, Session
-from mooring.store.schema import NEWEST
+from mooring.store.records import Desired, Era, Session
+from mooring.store.schema import NEWEST, STEPS
 from mooring.store.store import (
     DAY_S,
+    ERA_DAYS,
+    MAX_ERAS,
     MAX_EVENTS,
     MAX_EVENTS_READ,
     MAX_SESSIONS,
@@ -95,6 +97,7 @@ Late = Callable[[Store, int], object]
 WRITES: dict[str, Late] = {
     "add": lambda store, generation: store.add("other", b"{}"),
     "begin": lambda store, generation: store.begin("time", after=generation, definition=b"late"),
+    "keep_era": lambda store, generation: store.keep_era("time", generation, Era("late", "1", b"")),
     "keep_sessions": lambda store, generation: store.keep_sessions(
         "time", generation, [session("late")], ["early"]
     ),
@@ -106,6 +109,7 @@ WRITES: dict[str, Late] = {
 """Every write there is: by whom, and about which generation of the workload `time`."""
 OF_NO_GENERATION = {"add", "release"}
 READS: dict[str, Callable[[Store], object]] = {
+    "era": lambda store: store.era("late"),
     "events": lambda store: store.events("time"),
     "last_event": lambda store: store.last_event("time"),
     "owner": lambda store: store.owner,
@@ -256,6 +260,33 @@ def test_pages_that_contradict_each_other_are_noticed(store: Store, tmp_path: Pa
     data[8192:12288] = os.urandom(4096)
     (tmp_path / "state.db").write_bytes(data)
     assert opening().set_aside is not None
+
+
+def test_a_file_of_the_first_mooring_is_brought_up_to_date(tmp_path: Path, clock: Clock) -> None:
+    with sqlite3.connect(tmp_path / "state.db") as connection:
+        connection.executescript(f"{STEPS[0]} PRAGMA user_version = 1;")
+    connection.close()
+    store = Store(tmp_path, clock)
+    store.claim(1, "boot")
+    store.keep_era("time", store.add("time", b"{}").generation, Era("x", "time 1", b""))
+    assert store.era("x") == Era("x", "time 1", b"")
+    store.close()
+
+
+def test_eras_are_remembered_for_a_while_and_of_so_many_commands(store: Store, clock: Clock) -> None:
+    generation = store.add("time", b"{}").generation
+    for n in range(MAX_ERAS + 1):
+        clock.now += 1
+        store.keep_era("time", generation, Era(f"command {n}", "time 1", b""))
+    assert store.era("command 0") is None
+    store.keep_era("time", generation, Era("command 1", "time 2", b"{}"))
+    assert store.era("command 1") == Era("command 1", "time 2", b"{}")
+    clock.now += ERA_DAYS * DAY_S - 1
+    assert store.era("command 1") is not None
+    clock.now += 1
+    assert store.era("command 1") is None, "then it is found out anew"
+    with pytest.raises(StaleGeneration):
+        store.keep_era("time", generation + 1, Era("late", "time 1", b""))
 
 
 def test_a_file_of_a_newer_mooring_is_left_alone(store: Store, tmp_path: Path, clock: Clock) -> None:

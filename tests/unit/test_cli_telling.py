@@ -105,7 +105,7 @@ def test_everything_is_told() -> None:
         for title, text in described(server(exits=[{**READY["exits"][0], "code": None}]))
         if title == "exits"
     ]
-    assert "exit status unknown" in unknown
+    assert "given up" in unknown
 
 
 def test_one_that_was_given_up_says_how_it_goes_on() -> None:

@@ -189,10 +189,6 @@ class Proxy:
             return None
         return session
 
-    def will_return(self) -> Unavailable | None:
-        """What to tell of a session that is not here, if it may be with whoever comes after us."""
-        return self.refusing if self._closing and self.journal is not None else None
-
     def _changed(self, session: Session) -> None:
         if self.journal is not None and session.transport in RESUMED:
             self.journal.changed(session)

@@ -72,6 +72,8 @@ class Stateless:
         self._service: Service | None = None
         self._finding: asyncio.Task[Discovery] | None = None
         self._waiting: list[StatelessCall] = []
+        self.on_known: Callable[[Discovery], None] | None = None
+        """Hears what the server speaks, as soon as that is known."""
 
     @property
     def calls_in_flight(self) -> int:
@@ -117,6 +119,8 @@ class Stateless:
                 self._service = ModernServer(self._trunks, self._policy, self._clock)
             else:
                 self._service = HandshakeServer(self._trunks, self._policy, self._clock, self._sharing)
+            if self.on_known is not None:
+                self.on_known(discovery)
 
     @property
     def may_be_modern(self) -> bool:

@@ -158,8 +158,7 @@ class StreamableHTTP:
             return None
         session = self._proxy.find(terms.session, exchange.request.principal, TRANSPORT)
         if session is None:
-            later = self._proxy.will_return()
-            exchange.respond(refusals.unavailable(later, id) if later else refusals.session_unknown(id))
+            exchange.respond(refusals.session_unknown(id))
         return session
 
     # GET and DELETE ------------------------------------------------------------------------

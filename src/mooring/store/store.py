@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mooring.errors import UserError
 from mooring.store.database import StoreError, open_database, reading, transaction
-from mooring.store.records import Desired, Event, Owner, Session, Workload
+from mooring.store.records import Desired, Era, Event, Owner, Session, Workload
 
 __all__ = ["Fenced", "StaleGeneration", "Store"]
 
@@ -29,6 +29,10 @@ MAX_SESSIONS = 1000
 """Kept of each workload; the least recently used give way."""
 SESSION_DAYS = 7.0
 DAY_S = 86400.0
+MAX_ERAS = 1000
+"""Commands of which it is known which era their servers speak; what was found out first gives way."""
+ERA_DAYS = 7.0
+"""After that it is found out anew: a server may have changed without saying so."""
 _WORKLOADS = "SELECT name, generation, definition, desired, created_at, changed_at FROM workload "
 _SESSIONS = "SELECT id, name, principal, transport, client, memory, opened_at, used_at FROM session "
 _EVENTS = "SELECT number, at, name, generation, kind, text FROM event "
@@ -180,6 +184,25 @@ class Store:
                 "DELETE FROM session WHERE name = ? AND id NOT IN "
                 "(SELECT id FROM session WHERE name = ? ORDER BY used_at DESC LIMIT ?)",
                 (name, name, MAX_SESSIONS),
+            )
+
+    # Eras
+
+    def era(self, command: str) -> Era | None:
+        """What is known of the servers of that command."""
+        query = "SELECT command, version, discovery FROM era WHERE command = ? AND found_at > ?"
+        row = self._read(query, (command, self._now() - ERA_DAYS * DAY_S)).fetchone()
+        return Era(*row) if row is not None else None
+
+    def keep_era(self, name: str, generation: int, era: Era) -> None:
+        """A workload has found out which era its server speaks."""
+        with self._writing() as change:
+            self._check(change, name, generation)
+            change.execute("INSERT OR REPLACE INTO era VALUES (?, ?, ?, ?)", (*era, self._now()))
+            change.execute(
+                "DELETE FROM era WHERE command NOT IN "
+                "(SELECT command FROM era ORDER BY found_at DESC LIMIT ?)",
+                (MAX_ERAS,),
             )
 
     # History

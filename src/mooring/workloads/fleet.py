@@ -16,7 +16,8 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -48,6 +49,10 @@ class Addresses(Protocol):
 
     def serve(self, name: str, proxy: Proxy) -> None:
         """From now on this one answers."""
+        ...
+
+    def expect(self, name: str) -> None:
+        """One is about to answer: whoever asks waits for it, within bounds. Idempotent."""
         ...
 
     def close(self, name: str, why: str) -> None:
@@ -135,7 +140,10 @@ class Fleet:
         """At the start of Mooring, before anybody asks: what is known of earlier."""
         for wanted in await self._state.do(lambda store: store.workloads()):
             self._servers[wanted.name] = _Server(wanted, _options_of(wanted))
-            self._addresses.close(wanted.name, "it was stopped" if wanted.is_stopped else "it is starting")
+            if wanted.is_stopped:
+                self._addresses.close(wanted.name, "it was stopped")
+            else:
+                self._addresses.expect(wanted.name)
 
     async def recover(self) -> None:
         """Begin all that should run. One that cannot costs only itself."""
@@ -210,7 +218,9 @@ class Fleet:
             await self._state.do(lambda store: store.want(name, generation, Desired.STOPPED))
             server.wanted = server.wanted._replace(desired=Desired.STOPPED)
             live = server.live
-        return await self._carry_out(self._end(server, live, "stopped by request", calls_s), wait)
+        cause = "stopped by request"
+        close = partial(self._addresses.close, name, cause)
+        return await self._carry_out(self._end(server, live, cause, calls_s, close), wait)
 
     async def remove(self, name: str, calls_s: float | None, *, wait: bool = True) -> int:
         """Forget it: the name is free at once. Returns how many calls were cut, when all of it has ended."""
@@ -227,7 +237,7 @@ class Fleet:
         return await self._carry_out(self._end_removed(server, live, calls_s), wait)
 
     async def _end_removed(self, server: _Server, live: Generation | None, calls_s: float | None) -> int:
-        cut = await self._end(server, live, "removed", calls_s)
+        cut = await self._end(server, live, "removed", calls_s, _nothing)
         if server.wanted.name not in self._servers:
             self._addresses.forget(server.wanted.name)  # also what it left behind while it ended
         return cut
@@ -236,11 +246,15 @@ class Fleet:
         """End all of them, together. What is wanted stays; returns how many calls were cut."""
         self._closing = True
         self._leaving |= {server.live for server in self._servers.values() if server.live is not None}
-        code = ReasonCode.SIGNAL
-        cut = sum(await asyncio.gather(*(each.end(cause, calls_s, code) for each in self._leaving)))
+        ends = [self._leave(generation, cause, calls_s) for generation in self._leaving]
+        cut = sum(await asyncio.gather(*ends))
         if self._tasks:
             await asyncio.wait(self._tasks)  # what they waited for has ended, and nothing is begun any more
         return cut
+
+    def _leave(self, generation: Generation, cause: str, calls_s: float | None) -> Awaitable[int]:
+        close = partial(self._addresses.close, generation.name, cause)
+        return generation.end(cause, calls_s, close, ReasonCode.SIGNAL)
 
     def hurry(self) -> None:
         """No more patience with whatever is ending."""
@@ -273,12 +287,18 @@ class Fleet:
         calls_s: float | None,
     ) -> int:
         """After the end of `live`, its next generation."""
-        cut = await self._end(server, live, cause, calls_s)
+        name = server.wanted.name
+        cut = await self._end(server, live, cause, calls_s, partial(self._addresses.expect, name))
         async with server.lock:
             self._check_there(server)
             if server.wanted.is_stopped and live is not None:
-                raise _conflict(server.wanted.name, "was stopped meanwhile")
-            await self._begin(server, cause, options)
+                self._addresses.close(name, "it was stopped")
+                raise _conflict(name, "was stopped meanwhile")
+            try:
+                await self._begin(server, cause, options)
+            except MooringError as error:
+                self._addresses.close(name, error.message)
+                raise
         return cut
 
     async def _carry_out(self, work: Coroutine[None, None, int], wait: bool) -> int:
@@ -322,20 +342,30 @@ class Fleet:
         )
         generation.tell(happening)
         server.live, server.problem = generation, ""
-        await generation.begin()
-        # Only now: whoever came before it knows its sessions would be told that there is none.
-        self._addresses.serve(server.wanted.name, generation.workload.proxy)
+        if await generation.begin():
+            # Not before it knows the sessions: their clients would be told that there are none.
+            self._addresses.serve(server.wanted.name, generation.workload.proxy)
 
-    async def _end(self, server: _Server, live: Generation | None, cause: str, calls_s: float | None) -> int:
+    async def _end(
+        self,
+        server: _Server,
+        live: Generation | None,
+        cause: str,
+        calls_s: float | None,
+        then: Callable[[], None],
+    ) -> int:
+        """`then`: how it is answered for from the moment on when its sessions are put away."""
         if live is None:
+            if not server.is_removed:
+                then()
             return 0
         self._leaving.add(live)
-        cut = await live.end(cause, calls_s)
+        cut = await live.end(cause, calls_s, then)
         self._leaving.discard(live)
         if server.live is live:
             server.live = None
             if not server.is_removed:
-                self._addresses.close(server.wanted.name, cause)
+                then()
         return cut
 
     def _check_open(self) -> None:
@@ -346,6 +376,10 @@ class Fleet:
         self._check_open()
         if server.is_removed:
             raise _conflict(server.wanted.name, "was removed meanwhile")
+
+
+def _nothing() -> None:
+    pass
 
 
 def _conflict(name: str, what: str) -> Conflict:

@@ -31,6 +31,7 @@ from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
+from mooring.wire.memory import Handshake
 from mooring.wire.revisions import MODERN
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.happenings import Happening, exit_happening, given_up_happening, state_happening
@@ -90,6 +91,8 @@ class Workload:
         self._on_ended = on_ended
         self._on_happening = on_happening
         self.recollection = Recollection()
+        self.on_met: Callable[[Handshake], None] = lambda handshake: None
+        """Hears what the server says of itself, to our probe."""
         self._spec = ProcessSpec(
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
@@ -438,6 +441,7 @@ class Workload:
             probe = Probe(self.name, self.proxy.noise)
             handshake = await probe.speak(channel, timeout_s)
             self.revision = handshake.protocol_version
+            self.on_met(handshake)
         except ServerFailed as error:
             if error.code == "handshake_unknown" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")

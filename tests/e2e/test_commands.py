@@ -179,7 +179,7 @@ async def test_a_replacement_waits_for_the_calls_of_its_predecessor(tmp_path: Pa
 async def test_who_does_not_want_to_wait_any_longer_changes_nothing(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         async with command(place, "run", "mute", "--", *SCRIPTED, "--mute") as waiting:
-            await said(waiting, "mute is starting")
+            await said(waiting, "mute: starting")
             waiting.process.send_signal(signal.SIGINT)
             assert await waiting.ended() == 130
             assert waiting.words[-1] == "mute is being started, and goes on without you: mooring status mute"
@@ -194,7 +194,7 @@ async def test_of_two_commands_on_one_server_one_wins(tmp_path: Path) -> None:
             (("rm", "mute"), "mute was removed by another command meanwhile"),
         ):
             async with command(place, "run", "mute", "--", *SCRIPTED, "--mute") as waiting:
-                await said(waiting, "mute is starting")
+                await said(waiting, "mute: starting")
                 await place.done(*other)
                 assert await waiting.ended() == 2
                 assert f"error: {words}" in waiting.words
@@ -358,7 +358,7 @@ async def test_progress_on_a_terminal_is_one_line_that_goes(tmp_path: Path) -> N
     async with home(tmp_path) as place:
         await place.done("run", "demo", "--", *DEMO)
         async with on_terminal(place, 80, 24, "run", "mute", "--", *SCRIPTED, "--mute") as (screen, process):
-            await until(lambda: "mute is starting" in screen.shown)
+            await until(lambda: "mute: starting" in screen.shown)
             process.send_signal(signal.SIGINT)
         assert process.returncode == 130
         assert screen.lines[-1].rpartition("\x1b[2K")[2].startswith("mute is being started, and goes on")

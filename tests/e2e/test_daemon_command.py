@@ -94,6 +94,8 @@ async def test_a_server_is_named_once_and_is_there(tmp_path: Path) -> None:
         assert await place.done("stop", "demo") == "demo has stopped\n"
         assert (await place.told("status", "demo"))["state"] == "stopped"
         assert await place.done("start", "demo") == "demo is started\n"
+        await place.done("daemon", "stop")
+        assert await place.done("start", "--all") == "demo is started\n", "and with it Mooring"
         assert await place.done("rm", "demo") == "demo is removed\n"
         assert await place.told("ls") == []
 

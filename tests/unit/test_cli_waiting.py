@@ -57,15 +57,15 @@ def test_progress_is_one_line_that_changes_on_a_terminal(monkeypatch: pytest.Mon
     lines = shown(monkeypatch, terminal=True).split(waiting.CLEAR_LINE)
     assert lines == [
         "",
-        "one is starting",
-        r"one is backoff: \x1b[31mred · two is xxxxxxxx"[:39],
+        "one: starting",
+        r"one: backoff: \x1b[31mred · two: xxxxxxxxxxxx"[:39],
         "",
     ]
 
 
 def test_progress_is_a_line_for_each_change_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = shown(monkeypatch, terminal=False).splitlines()
-    assert lines == ["one is starting", r"one is backoff: \x1b[31mred", f"two is {'x' * 60}"]
+    assert lines == ["one: starting", r"one: backoff: \x1b[31mred", f"two: {'x' * 60}"]
 
 
 def test_programs_are_shown_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def _run(client: ApiClient, name: str, body: Json, wait: bool) -> Json:
 
 def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bool, as_json: bool) -> int:
     """Do the same to all of them; one that cannot is told, and does not hold up the others."""
-    client = reach()
+    client = reach(start=change.until_ready)
     chosen = _chosen(client, names, every)
     jobs = [Job(name, partial(_change, client, change, name, wait)) for name in chosen]
     if not _waited(client, jobs, change.begun, as_json=as_json):

@@ -23,11 +23,14 @@ def reach(*, start: bool = False) -> ApiClient:
     places = find_places(os.environ)
     client = ApiClient(places.socket)
     try:
-        client.ask("GET", "/daemon")
+        port = client.ask("GET", "/daemon")["port"]
+        if "MOORING_PORT" in os.environ and places.port not in (0, port):
+            text = f"Mooring runs already, on port {port}; MOORING_PORT counts when it is started"
+            print(f"note: {text}", file=sys.stderr)
     except NotRunning as error:
         if not start:
             error.message = "Mooring does not run"
-            error.hint = "mooring run NAME -- COMMAND starts it with a server, mooring serve without"
+            error.hint = "mooring start --all brings back the servers you have, mooring run adds one"
             raise
         _start(places, client)
     return client

@@ -39,7 +39,7 @@ Exit status:
 def serve(**given: Any) -> int:
     """Run the daemon in the foreground: for systemd, a container, or to see what it does.
 
-    Other commands start it by themselves when they need it. It serves all servers at
+    run, start, restart and stdio start it by themselves if it does not run. It serves all servers at
     http://127.0.0.1:4670/NAME/mcp, or on the port that MOORING_PORT says, and keeps its state in
     MOORING_STATE_DIR.
     """

@@ -107,7 +107,7 @@ def rm(**given: Any) -> int:
     epilog=examples("mooring daemon status", "mooring daemon status --json", "mooring daemon stop"),
 )
 def daemon() -> None:
-    """The process that runs all servers. It is started when it is needed."""
+    """The process that runs all servers. run, start, restart and stdio start it if it does not run."""
 
 
 @daemon.command("status", short_help="Does it run?")

@@ -72,10 +72,10 @@ class Progress:
             return
         self._shown.update(news)
         if self._terminal:
-            line = " · ".join(f"{name} is {printable(text)}" for name, text in states.items())
+            line = " · ".join(f"{name}: {printable(text)}" for name, text in states.items())
             sys.stderr.write(f"{CLEAR_LINE}{line[: get_terminal_size().columns - 1]}")
         else:
-            sys.stderr.writelines(f"{name} is {printable(text)}\n" for name, text in news.items())
+            sys.stderr.writelines(f"{name}: {printable(text)}\n" for name, text in news.items())
         sys.stderr.flush()
 
     def clear(self) -> None:

@@ -50,7 +50,7 @@ READABLE_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
 mode = section("Mode")
 where = section("Where it listens (with --foreground)")
-who = section("Who may use it")
+who = section("Who may use it (with --foreground)")
 environment = section("What the server gets")
 sessions = section("Sessions and calls")
 ending = section("Stopping")
@@ -216,20 +216,24 @@ def _in_kubernetes() -> bool:
 @sessions(
     "--retry", is_flag=True, help="If the server dies, run reads and tools marked as repeatable once more."
 )
-@sessions("--no-restart", is_flag=True, help="If the server dies, do not start it again: exit 1.")
+@sessions(
+    "--no-restart",
+    is_flag=True,
+    help="With --foreground: if the server dies, do not start it again, but exit 1.",
+)
 @ending(
     "--drain-delay",
     type=SPAN,
     default=lambda: "5s" if _in_kubernetes() else "0s",
     show_default="0s; 5s in Kubernetes",
-    help="After a signal, go on as before for so long, until nobody is sent here any more.",
+    help="With --foreground: after a signal, go on so long, until nobody is sent here any more.",
 )
 @ending(
     "--drain-timeout",
     type=LIMIT,
     default=lambda: "20s" if _in_kubernetes() else "25s",
     show_default="25s; 20s in Kubernetes",
-    help="Then give calls, and the stopping of the server, so long.",
+    help="With --foreground: then give calls, and the stopping of the server, so long.",
 )
 @ending(
     "--eof-grace",
@@ -266,7 +270,9 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
     """Give the server to the daemon, and wait until it is known whether it works."""
     if wrong := sorted(chosen & FOREGROUND_ONLY):
         raise UserError(
-            f"{_options(wrong)}: of use with --foreground only", code="foreground_only", hint="leave it out"
+            f"{_options(wrong)}: works only with --foreground",
+            code="foreground_only",
+            hint="add --foreground",
         )
     import json  # noqa: PLC0415 - heavy from here on
 
@@ -284,7 +290,7 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
 def _run_here(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:
     if wrong := sorted(chosen & BACKGROUND_ONLY):
         raise UserError(
-            f"{_options(wrong)}: of no use with --foreground", code="background_only", hint="leave it out"
+            f"{_options(wrong)}: does not go with --foreground", code="background_only", hint="leave it out"
         )
     # Heavy from here on.
     from mooring.cli import output  # noqa: PLC0415

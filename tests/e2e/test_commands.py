@@ -163,7 +163,7 @@ async def test_a_replacement_waits_for_the_calls_of_its_predecessor(tmp_path: Pa
             pid = await client.pid()
             await client.send("POST", client.request("x/hold"))
             async with command(place, "run", "held", "--replace", "--", *DEMO) as replacing:
-                await said(replacing, "held is draining: 1 call to finish")
+                await said(replacing, "held: draining: 1 call to finish")
                 async with command(place, "restart", "held") as restarting:
                     await said(restarting, "error: held is being stopped")
                     assert await restarting.ended() == 2

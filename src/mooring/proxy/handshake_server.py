@@ -57,6 +57,8 @@ class HandshakeServer:
         self._pool.is_needed = self._listeners.needs
         self._pool.on_made = self._listeners.follow
         self._pool.on_ended = subscriptions.forget
+        self.has_worked = False
+        """An instance has taken a handshake."""
         self._about: tuple[bytes, bytes, bytes] = (b"", b"", b"")
         """What an instance said to `initialize`, and what was made of it: nearly always the same."""
         if sharing is not None:
@@ -235,6 +237,7 @@ class HandshakeServer:
 
     def on_up(self, trunk: Trunk, again: bool) -> None:
         """Another instance may have other lists."""
+        self.has_worked = True
         if again:
             self._listeners.tell_changed(trunk)
 

@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,7 @@ class Odd:
             return
         say(id=f"about {id}", method="elicitation/create", params=QUESTION)
         say(method="notifications/cancelled", params={"requestId": f"about {id}"})
+        time.sleep(0.2)  # longer than questions are gathered
         self.text(id, "never mind")
 
     def url(self, id: Any, method: str, params: Json) -> None:

@@ -61,7 +61,7 @@ class OnePipe:
     def refusal(self) -> Unavailable | None:
         return None
 
-    async def acquire(self) -> Channel:
+    async def acquire(self, *, expendable: bool = False) -> Channel:
         return self._pipe
 
     def spoke(self, channel: Channel) -> None: ...

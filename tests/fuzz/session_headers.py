@@ -80,7 +80,7 @@ class _Backend:
     def refusal(self) -> Unavailable | None:
         return None
 
-    async def acquire(self) -> Channel:
+    async def acquire(self, *, expendable: bool = False) -> Channel:
         return _Server()
 
     def spoke(self, channel: Channel) -> None: ...

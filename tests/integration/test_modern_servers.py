@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -11,7 +12,7 @@ from mooring.proxy.ports import Channel
 from mooring.wire.modern import LEVEL_KEY
 from tests.hosting import Host, hosting
 from tests.http_client import Peer
-from tests.integration.test_eras import HANDSHAKE, MODERN, ModernClient, modern_client_of
+from tests.integration.test_eras import ASKABLE, HANDSHAKE, MODERN, ModernClient, modern_client_of
 from tests.mcp_client import Json, McpClient, Stream, client_of
 from tests.one_pipe import OnePipe, Pipe
 from tests.support import alive, until, within
@@ -149,6 +150,13 @@ async def test_a_session_listens_again_when_the_server_has_ended_its_listener(
         assert (await stream.message())["method"] == "notifications/tools/list_changed"
 
 
+@asynccontextmanager
+async def askable_client_of(port: int) -> AsyncIterator[McpClient]:
+    async with McpClient(port) as client:
+        await client.initialize(capabilities=ASKABLE)
+        yield client
+
+
 async def asked_by(stream: Stream) -> dict[str, Json]:
     """The two questions of `ask-two`, by their method."""
     questions = [await stream.message() for _ in range(2)]
@@ -156,7 +164,7 @@ async def asked_by(stream: Stream) -> dict[str, Json]:
 
 
 async def test_questions_that_are_refused_at_once_do_not_make_the_call_again() -> None:
-    async with hosting(MODERN, max_asked=0) as host, client_of(host.port) as client:
+    async with hosting(MODERN, max_asked=0) as host, askable_client_of(host.port) as client:
         answer = await client.ask("tools/call", {"name": "ask-two"})
         assert "unanswered" in answer["error"]["message"], "sampling was refused"
         heard = json.loads(await client.text("heard"))
@@ -164,7 +172,7 @@ async def test_questions_that_are_refused_at_once_do_not_make_the_call_again() -
 
 
 async def test_a_question_is_withdrawn_when_its_call_is_over() -> None:
-    async with hosting(MODERN) as host, client_of(host.port) as client:
+    async with hosting(MODERN) as host, askable_client_of(host.port) as client:
         stream = await client.stream("POST", client.request("tools/call", {"name": "ask-two"}))
         questions = await asked_by(stream)
         refused = {"jsonrpc": "2.0", "id": questions["sampling/createMessage"]["id"]}
@@ -178,7 +186,7 @@ async def test_a_question_is_withdrawn_when_its_call_is_over() -> None:
 
 async def test_the_rounds_of_a_dialogue_do_not_mix() -> None:
     """Answers and state are those of the last round, and what the client sent stays as it was."""
-    async with hosting(MODERN) as host, client_of(host.port) as client:
+    async with hosting(MODERN) as host, askable_client_of(host.port) as client:
         meta = {"progressToken": "p", "own": [1]}
         params = {"name": "rounds", "arguments": {"text": "\\u005f"}, "_meta": meta}
         stream = await client.stream("POST", client.request("tools/call", params))

@@ -293,6 +293,24 @@ async def test_a_slow_reader_holds_back_its_own_server_only() -> None:
                 pass
 
 
+async def test_a_listener_that_reads_slowly_is_told_what_it_will_hear() -> None:
+    """News it may miss then, but not the word that it is heard."""
+    big = {"name": "big", "arguments": {"bytes": 500_000}, **STATED}
+    listen = {"notifications": {"toolsListChanged": True}, **STATED}
+    async with hosting(DEMO) as host, raw_ws(host.port) as peer:
+        for id in range(20):
+            message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": big}
+            peer.send(frame(TEXT, json.dumps(message).encode()))
+        message = {"jsonrpc": "2.0", "id": "news", "method": "subscriptions/listen", "params": listen}
+        peer.send(frame(TEXT, json.dumps(message).encode()))
+        async with McpClient(host.port, path="/metrics") as probe, within():
+            while b'calls_in_flight{server="test"} 0' not in (await probe.raw("GET")).body:
+                pass
+        async with within(60):
+            while b"notifications/subscriptions/acknowledged" not in (await read_frame(peer.reader)).data:
+                pass
+
+
 class raw_ws:
     """A raw peer, upgraded and initialized, that reads only when it is told to."""
 

@@ -15,3 +15,7 @@ def test_every_text_comes_back(text: str) -> None:
 @pytest.mark.parametrize("payload", ["!", "YQ", "YQ=", "YR==", "/w==", "é", "YQ==\n"])
 def test_a_malformed_or_second_encoding_says_nothing(payload: str) -> None:
     assert decode_value(f"=?base64?{payload}?=") is None
+
+
+def test_what_is_not_ascii_says_nothing() -> None:
+    assert decode_value("\u00e9") is None

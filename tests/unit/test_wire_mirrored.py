@@ -14,7 +14,6 @@ from mooring.wire.mirrored import (
     MAX_MARKS,
     MarkedTools,
     mirrored_headers,
-    modern_version,
 )
 
 VERSION = "2026-07-28"
@@ -35,23 +34,6 @@ def tool(properties: Any, name: str = "t") -> dict[str, Any]:
 
 def marked(mark: Any = "Region", type: Any = "string") -> dict[str, Any]:
     return {"type": type, "x-mcp-header": mark}
-
-
-@pytest.mark.parametrize(
-    ("params", "version"),
-    [
-        (META, VERSION),
-        ({**META, "name": 7}, VERSION),
-        ({}, None),
-        ({"_meta": {}}, None),
-        ({"_meta": {"progressToken": 1}}, None),
-        ({"_meta": {"io.modelcontextprotocol/protocolVersion": 7}}, None),
-        ({"x": "io.modelcontextprotocol/protocolVersion"}, None),
-        (["io.modelcontextprotocol/protocolVersion"], None),
-    ],
-)
-def test_the_era_of_a_message(params: Any, version: str | None) -> None:
-    assert modern_version(message("tools/list", params)) == version
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from msgspec import Raw
 from mooring.wire.params import (
     cancelled_id,
     client_name,
+    modern_version,
     progress_of_call,
     progress_of_note,
-    stated_version,
     unambiguous,
 )
 
@@ -109,12 +109,27 @@ def test_half_a_character_costs_a_client_only_that_character() -> None:
     assert client_name(params) == "ab 1"
 
 
-def test_the_revision_that_a_request_states_by_itself() -> None:
-    name = "io.modelcontextprotocol/protocolVersion"
-    assert stated_version(b'{"_meta":{"%s":"2026-07-28"},"x":1}' % name.encode()) == "2026-07-28"
-    assert stated_version(b'{"%s":"2026-07-28"}' % name.encode()) is None
-    for params in (b"", b"{}", b'{"_meta":null}', b"[]", b'{"_meta":{"%s":7}}' % name.encode()):
-        assert stated_version(params) is None
+VERSION_KEY = b'"io.modelcontextprotocol/protocolVersion"'
+
+
+@pytest.mark.parametrize(
+    "key", [VERSION_KEY, VERSION_KEY.replace(b"/", b"\\/"), VERSION_KEY.replace(b"o", b"\\u006f")]
+)
+def test_the_revision_that_a_message_states_by_itself(key: bytes) -> None:
+    assert modern_version(b'{"_meta":{%b:"2026-07-28"},"x":1}' % key) == "2026-07-28"
+    assert modern_version(b'{"_meta":{%b:"2027-01-01"},"name":7}' % key) == "2027-01-01"
+    assert modern_version(b'{"_meta":{%b:"2025-11-25"}}' % key) is None, "of the era with handshakes"
+    assert modern_version(b'{%b:"2026-07-28"}' % key) is None
+    for params in (
+        b"",
+        b"{}",
+        b'{"_meta":null}',
+        b"[]",
+        b'{"_meta":{%b:7}}' % key,
+        b"[%b]" % key,
+        b'{"x":%b}' % key,
+    ):
+        assert modern_version(params) is None
 
 
 @pytest.mark.parametrize(

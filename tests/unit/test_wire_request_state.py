@@ -35,6 +35,24 @@ def test_it_is_bound_to_principal_method_and_params() -> None:
         assert sealer.open(sealer.seal(CLAIMS), other, 1.0).claims is None
 
 
+def test_it_is_bound_to_what_the_params_say_not_to_their_words() -> None:
+    said = digest("local", "tools/call", b'{"name":"x","arguments":{"a":[1,{"b":2,"c":3.5}],"d":"\xc3\xa9"}}')
+    again = b'{ "arguments":{"d":"\\u00e9", "a":[1,{"c":3.50,"b":2}]},"name":"x"}'
+    assert digest("local", "tools/call", again) == said
+    assert digest("local", "tools/call", again.replace(b"2", b"4")) != said
+    assert digest("local", "tools/call", again.replace(b"[1,", b'["1",')) != said
+
+
+def test_params_that_cannot_be_read_are_bound_to_their_words() -> None:
+    odd = [
+        rb'{"a":"\ud83d"}',
+        rb'{"a":"\udead"}',
+        b'{"a":1e999}',
+        b'{"a":' + b"[" * 9999 + b"]" * 9999 + b"}",
+    ]
+    assert len({digest("local", "tools/call", params) for params in odd}) == len(odd)
+
+
 def test_another_process_does_not_know_it() -> None:
     assert Sealer().open(Sealer().seal(CLAIMS), BOUND, 1.0).claims is None
 

@@ -27,10 +27,11 @@ from mooring.proxy.riders import Ride
 from mooring.proxy.stateless_call import StatelessCall
 from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
-from mooring.wire.eras import complete_result, elicitations_of, for_modern_error, input_required
-from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Envelope, error_response
+from mooring.wire.asking import PAGES, Required, has_declared, required_for
+from mooring.wire.eras import complete_result, elicitations_of, for_modern_error, input_required, needs_pages
+from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
-from mooring.wire.modern import MISSING_CAPABILITY
+from mooring.wire.modern import INTERACTIVE, MISSING_CAPABILITY
 from mooring.wire.request_state import Claims, Sealer
 
 __all__ = ["BridgedCall", "CallOwner"]
@@ -39,8 +40,6 @@ GATHER_S = 0.02
 """A server may ask several things at once: they are put to the client together."""
 PARK_S = 600.0
 """How long a client may take to call again."""
-NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
-"""What a server may ask → what the client must have declared."""
 
 
 class CallOwner(Protocol):
@@ -155,23 +154,26 @@ class BridgedCall:
 
     def ask(self, trunk: Trunk, request: Envelope) -> None:
         """The server wants something of the client."""
-        needed = NEEDS.get(request.method or "")
-        if needed is None or needed not in self._declared:
-            text = f"the client cannot be asked for {request.method}"
-            trunk.refuse(request, text)
-            if needed is not None:
-                self._refuse_undeclared(needed)
-            return
-        self._asked += 1
-        self._questions[f"{needed}-{self._asked}"] = request
-        self._gather()
+        required = required_for(request.method or "", request.params)
+        if not required or self._request.method not in INTERACTIVE:
+            trunk.refuse(
+                request, f"during {self._request.method} no client can be asked for {request.method}"
+            )
+        elif not has_declared(self._declared, required):
+            trunk.refuse(request, f"the client cannot be asked for {request.method}")
+            call, self._call = self._call, None
+            if call is not None:
+                _refuse_undeclared(call, required, self._clock())
+            self.cancel("the client lacks what the server needs")
+        else:
+            [kind] = required
+            self._asked += 1
+            self._questions[f"{kind}-{self._asked}"] = request
+            self._gather()
 
-    def _refuse_undeclared(self, needed: str) -> None:
-        call, self._call = self._call, None
-        if call is not None:
-            data: dict[str, object] = {"requiredCapabilities": {needed: {}}}
-            call.refuse(MISSING_CAPABILITY, f"the server needs {needed}", self._clock(), data)
-        self.cancel("the client lacks what the server needs")
+    def withdraw(self, id: Id) -> None:
+        """The server does not want to know any more. A client that was asked may answer all the same."""
+        self._questions = {key: asked for key, asked in self._questions.items() if asked.request_id != id}
 
     # To the client
 
@@ -207,6 +209,9 @@ class BridgedCall:
         except msgspec.DecodeError:
             call.refuse(INVALID_PARAMS, "inputResponses must be an object", now)
             return
+        if any(not answer.startswith(b"{") for answer in answers.values()):
+            call.refuse(INVALID_PARAMS, "each of inputResponses must be an object, as a result is", now)
+            return
         self._call = call
         call.reply.on_gone(self._on_gone)
         if self._ride is not None:
@@ -239,7 +244,10 @@ class BridgedCall:
             if not response.error:
                 call.answer_result(complete_result(response.result, self._request.method, server), now)
                 return
-            pages = elicitations_of(response.error) if "elicitation" in self._declared else None
+            if needs_pages(response.error) and not has_declared(self._declared, PAGES):
+                _refuse_undeclared(call, PAGES, now)
+                return
+            pages = elicitations_of(response.error)
             if pages is not None:
                 # The server has ended the call: once the pages were visited it is made anew.
                 state = self._owner.sealer.seal(Claims("", 0, now + PARK_S, self._owner.digest(call)))
@@ -287,6 +295,11 @@ class BridgedCall:
             for question in questions.values():
                 text = "the call was ended before this was answered"
                 trunk.answer(error_response(question.request_id, INTERNAL_ERROR, text))
+
+
+def _refuse_undeclared(call: StatelessCall, required: Required, now: float) -> None:
+    text = f"the server needs a client that can be asked: {', '.join(required)}"
+    call.refuse(MISSING_CAPABILITY, text, now, {"requiredCapabilities": required})
 
 
 def _question(request: Envelope) -> bytes:

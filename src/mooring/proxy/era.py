@@ -3,7 +3,8 @@
 Servers that speak both lock a pipe to the era of its first request, so the instance that is asked
 `server/discover` is not used for anything else. A server of the handshake era answers with an error,
 whichever it likes, or not at all: a `ping` is sent behind the question, and once that is answered there
-is nothing to wait for.
+is nothing to wait for. One that says nothing to either, or exits, is supposed to be of that era; whether
+it is, its handshake will show.
 """
 
 import asyncio
@@ -12,16 +13,19 @@ from typing import NamedTuple
 import msgspec
 
 from mooring.errors import RemoteProtocolError, ServerFailed
+from mooring.proxy.introduction import introduce
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.wire import jsonrpc
 from mooring.wire.eras import Preface
-from mooring.wire.jsonrpc import Envelope, Id
+from mooring.wire.jsonrpc import Envelope, Id, error_code_of
 from mooring.wire.lines import LongLine
 from mooring.wire.members import read_members
-from mooring.wire.revisions import MODERN
+from mooring.wire.memory import Memory
+from mooring.wire.modern import UNSUPPORTED_VERSION
+from mooring.wire.revisions import MODERN, SERVED
 
-__all__ = ["Discovery", "discover_request", "find_era"]
+__all__ = ["Discovery", "discover_request", "find_era", "takes_handshakes"]
 
 LATE_S = 1.0
 """How much later than to the ping the answer to the question may come."""
@@ -29,9 +33,13 @@ _CLIENT = b'{"name":"mooring","version":"1"}'
 
 
 class Discovery(NamedTuple):
-    """What a server of 2026-07-28 says of itself; `result` is empty for one of the handshake era."""
+    """What a server of 2026-07-28 says of itself; `result` is empty for others."""
 
-    result: bytes
+    result: bytes = b""
+    later: tuple[str, ...] = ()
+    """The revisions of a server that speaks none which is known here."""
+    is_sure: bool = True
+    """Else it has told nothing, and the handshake era is only supposed."""
 
     @property
     def is_modern(self) -> bool:
@@ -67,20 +75,35 @@ def discover_request(id: Id) -> bytes:
 
 
 async def find_era(backend: Backend, timeout_s: float) -> Discovery:
-    """Ask. Raises MooringError if there is no instance to ask, or none that says anything definite."""
-    channel = await backend.acquire()
+    """Ask. Raises MooringError if there is no instance to ask."""
+    channel = await backend.acquire(expendable=True)
     asker = _Asker()
     channel.attach(asker)
     try:
         async with asyncio.timeout(timeout_s):
-            discovery = Discovery(_read(await _ask(channel, asker.requests)))
+            discovery = _read(await _ask(channel, asker.requests))
         if discovery.is_modern:
             backend.spoke(channel)
-    except TimeoutError:
-        raise ServerFailed("it did not say which era it speaks", code="era_unknown") from None
+    except (TimeoutError, ServerFailed):
+        return Discovery(is_sure=False)
     finally:
-        backend.release(channel, "its era is known")
+        backend.release(channel, "it was asked for its era")
     return discovery
+
+
+async def takes_handshakes(backend: Backend, timeout_s: float) -> bool:
+    """Does it answer an `initialize` of ours? Raises MooringError if there is no instance to ask."""
+    channel = await backend.acquire(expendable=True)
+    asker = _Asker()
+    channel.attach(asker)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await introduce(channel, Memory.introducing_ourselves(), asker.requests, "mooring")
+    except (TimeoutError, ServerFailed):
+        return False
+    finally:
+        backend.release(channel, "it was asked whether it takes handshakes")
+    return True
 
 
 async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
@@ -99,13 +122,20 @@ async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
         await asyncio.gather(question, ping, return_exceptions=True)
 
 
-def _read(response: Envelope | None) -> bytes:
-    """A DiscoverResult that names our revision, or nothing."""
+def _read(response: Envelope | None) -> Discovery:
+    """A DiscoverResult that names our revision, or another that says which ones it has."""
     if response is None:
-        return b""
+        return Discovery()
     try:
-        members = read_members(response.result)
-        versions = msgspec.json.decode(members.get("supportedVersions", b"[]"), type=list[str])
+        if response.error:
+            is_modern = error_code_of(response) == UNSUPPORTED_VERSION
+            data = read_members(response.error).get("data", b"{}") if is_modern else b"{}"
+            named = read_members(data).get("supported", b"[]")
+        else:
+            named = read_members(response.result).get("supportedVersions", b"[]")
+        versions = msgspec.json.decode(named, type=list[str])
     except msgspec.DecodeError:
-        return b""
-    return bytes(response.result) if MODERN in versions else b""
+        return Discovery()
+    if MODERN in versions and response.result:
+        return Discovery(bytes(response.result))
+    return Discovery() if set(SERVED).intersection(versions) else Discovery(later=tuple(versions))

@@ -28,6 +28,7 @@ from mooring.wire.eras import can_be_asked, discovery
 from mooring.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Envelope
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.modern import DISCOVER, INTERACTIVE, LEVEL_KEY, LISTEN, LOG, ModernRequest
+from mooring.wire.params import cancelled_id
 from mooring.wire.request_state import Sealer, digest
 from mooring.wire.shared import is_level
 
@@ -58,6 +59,8 @@ class HandshakeServer:
         self._pool.is_needed = self._listeners.needs
         self._pool.on_made = self._listeners.follow
         self._pool.on_ended = subscriptions.forget
+        self.has_worked = False
+        """An instance has taken a handshake."""
         self._about: tuple[bytes, bytes, bytes] = (b"", b"", b"")
         """What an instance said to `initialize`, and what was made of it: nearly always the same."""
         if sharing is not None:
@@ -229,16 +232,20 @@ class HandshakeServer:
             trunk.refuse(request, "no client can be asked here")
 
     def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
-        """A log message of a call, or news for whoever listens."""
+        """A log message of a call, a question that is taken back, or news for whoever listens."""
+        call = self._leased.get(trunk)
         if note.method == LOG:
-            call = self._leased.get(trunk)
             if call is not None:
                 call.hear_log(line)
+        elif note.method == "notifications/cancelled":
+            if call is not None and (asked := cancelled_id(note.params)) is not None:
+                call.withdraw(asked)
         else:
             self._listeners.hear(trunk, note)
 
     def on_up(self, trunk: Trunk, again: bool) -> None:
         """Another instance may have other lists."""
+        self.has_worked = True
         if again:
             self._listeners.tell_changed(trunk)
 

@@ -41,7 +41,7 @@ __all__ = ["LARGE_BYTES", "Link", "LinkOwner", "LinkState"]
 
 log = logging.getLogger("mooring.session")
 
-REFUSED = ("initialize_failed", "handshake_unknown")
+REFUSED = ("initialize_failed", "initialize_refused")
 LARGE_BYTES = 256 * 1024
 """A line from this size on is more than what an instance leaves unread anyway, and is counted."""
 

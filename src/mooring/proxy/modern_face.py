@@ -19,6 +19,7 @@ from mooring.proxy.face import Face
 from mooring.proxy.riders import Indifferent, Ride
 from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
+from mooring.wire.asking import Required, has_declared, required_for
 from mooring.wire.eras import Preface, for_handshake_error, handshake_result, reduced_result
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
@@ -254,17 +255,20 @@ class ModernFace(Face):
             return
         dialogue.state = members.get("requestState")
         dialogue.answers = {}
-        questions = read_members(members.get("inputRequests", b""))
+        questions = _questions(members)
         if not questions:
             pause_s = PAUSES_S[min(dialogue.rounds, len(PAUSES_S)) - 1]
             asyncio.get_running_loop().call_later(pause_s, self._call_if_wanted, dialogue)
             return
+        for method, params in questions.values():
+            required = required_for(method, params)
+            if not has_declared(read_members(self._capabilities), required):
+                self._refuse_undeclared(ride.id, required)
+                return
         lines: dict[Id, bytes] = {}
-        for key, question in questions.items():
-            parts = read_members(question)
-            method = msgspec.json.decode(parts.get("method", b'""'), type=str)
+        for key, (method, params) in questions.items():
             id = f"mooring-asks-{next(self._numbers)}"
-            lines[id] = jsonrpc.request(id, method, parts.get("params", b""))
+            lines[id] = jsonrpc.request(id, method, params)
             dialogue.open[id] = (key, method)
             self._asked[id] = dialogue.id
         # Only now: a question may be refused at once, and must not seem to have been the last.
@@ -292,9 +296,14 @@ class ModernFace(Face):
         self._forget(ride.id)
         super().failed(ride, failure, now)
 
-    def _fail(self, id: Id, text: str) -> None:
+    def _refuse_undeclared(self, id: Id, required: Required) -> None:
+        """The server must not ask for it. In this era there is no code of its own for that."""
+        text = f"the server asks for what the client has not declared: {', '.join(required)}"
+        self._fail(id, text, {"requiredCapabilities": required})
+
+    def _fail(self, id: Id, text: str, data: dict[str, object] | None = None) -> None:
         self._forget(id)
-        self._say(error_response(id, INTERNAL_ERROR, text))
+        self._say(error_response(id, INTERNAL_ERROR, text, data))
 
     def _forget(self, id: Id) -> None:
         """It is no longer there."""
@@ -374,6 +383,16 @@ class ModernFace(Face):
         """The session needs it no longer."""
         self.close(reason)
         self._host.unboard(self, reason)
+
+
+def _questions(members: Members) -> dict[str, tuple[str, bytes]]:
+    """What the server asks: by key, each as method and params. Raises msgspec.DecodeError."""
+    questions = {}
+    for key, question in read_members(members.get("inputRequests", b"")).items():
+        parts = read_members(question)
+        method = msgspec.json.decode(parts.get("method", b'""'), type=str)
+        questions[key] = (method, parts.get("params", b""))
+    return questions
 
 
 def _text(params: Members, name: str) -> str:

@@ -91,10 +91,11 @@ class Backend(Protocol):
         """Why no new session can be served now; None if one can."""
         ...
 
-    async def acquire(self) -> Channel:
+    async def acquire(self, *, expendable: bool = False) -> Channel:
         """An instance nobody has spoken to yet; the caller attaches itself at once.
 
         Waits out a back-off. Raises `Unavailable` or `ServerFailed` at once when there is no hope.
+        `expendable`: it is asked what not every server bears, so that its exit does not count.
         """
         ...
 

@@ -96,7 +96,7 @@ class Proxy:
         )
         self._sharing = Sharing(trunks, policy.shared) if policy.shared else None
         self.stateless = Stateless(trunks, policy, clock, self._sharing)
-        self._backend = EraBackend(backend, self.stateless, clock, self._sharing)
+        self._backend = EraBackend(backend, self.stateless, policy, clock, self._sharing)
         self.marked_tools = trunks.tools
         self._trunks = trunks
         self._timer: asyncio.TimerHandle | None = None
@@ -155,9 +155,9 @@ class Proxy:
         self.start_clock()
         return session
 
-    def handshakes_refused(self) -> None:
-        """Somebody has found out that the server refuses `initialize`."""
-        self._backend.doubt_handshakes()
+    def tell_handshakes(self, *, taken: bool) -> None:
+        """Somebody has found out whether the server takes an `initialize` of ours."""
+        self.stateless.takes_handshakes = taken
 
     def start_clock(self) -> None:
         """Something is there that has time-outs."""

@@ -29,9 +29,9 @@ from mooring.proxy.waiting import WaitingLine
 from mooring.wire import jsonrpc
 from mooring.wire.asked import MAX_ID_CHARACTERS, Asked
 from mooring.wire.budget import Budget
-from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id, error_code_of
+from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
 from mooring.wire.lines import LongLine
-from mooring.wire.memory import UNKNOWN_HANDSHAKE, Memory, Replay, read_handshake
+from mooring.wire.memory import Memory, Replay, read_handshake
 from mooring.wire.params import cancelled_id, progress_of_call, progress_of_note
 from mooring.wire.revisions import rules_for
 
@@ -61,6 +61,7 @@ class Session:
         "_on_changed",
         "_on_closed",
         "_policy",
+        "_refused",
         "_stats",
         "_task_tokens",
         "_tokens",
@@ -114,6 +115,8 @@ class Session:
         self._on_changed = on_changed
         self._on_closed = on_closed
         self._policy = policy
+        self._refused = b""
+        """What the server said to `initialize`, while we see whether it can be served in another way."""
         self._stats = stats
         self._task_tokens: dict[Id, None] = {}
         self._tokens: dict[Id, Call] = {}
@@ -360,7 +363,8 @@ class Session:
     def _open(self, call: Call, response: Envelope, line: bytes, now: float) -> None:
         """The answer to the client's `initialize`: with it the session begins, or it never was."""
         try:
-            if error_code_of(response) in UNKNOWN_HANDSHAKE and self._backend.doubt_handshakes():
+            if response.error and not call.retried and self._backend.doubt_handshakes():
+                call.retried, self._refused = True, line
                 self.calls[call.id] = call
                 self._in_flight.taken_bytes += len(call.line)
                 self._link.try_again(call, "it refuses initialize")
@@ -374,6 +378,7 @@ class Session:
                 line = Failure(error.code, error.message).response(call.id)
             self._never_open(call, line, error.message)
             return
+        self._refused = b""
         self.memory.opened(Replay(call.line, call.id), handshake)
         self.streams.priming = rules_for(handshake.protocol_version).priming
         self._link.works()
@@ -390,6 +395,7 @@ class Session:
 
     def _never_open(self, call: Call, answer: bytes, reason: str) -> None:
         """`initialize` failed. A client that has its stream already may try again on it."""
+        self._refused = b""
         if isinstance(call.reply, Reply):
             call.reply.headers = []  # no session, no session id
         call.reply.answer(answer, self._clock())
@@ -555,7 +561,7 @@ class Session:
             self._link.withdraw(call)
         self._stats.failed(failure.reason)
         if call.method == "initialize":
-            self._never_open(call, failure.response(call.id), failure.message)
+            self._never_open(call, self._refused or failure.response(call.id), failure.message)
         else:
             call.reply.answer(failure.response(call.id), self._clock())
 

@@ -93,9 +93,9 @@ class SharedFace(Face):
         said = self.trunk.memory.initialize_result
         if said:
             self._say_result(id, initialize_result(said, requested))
-        elif failure is not None and failure.reason == "handshake_unknown":
-            # As such a server would have said it: then another way to it is looked for.
-            self._say(error_response(id, METHOD_NOT_FOUND, failure.message))
+        elif failure is not None and failure.reason == "initialize_refused":
+            # As a word of the server: then another way to it is looked for.
+            self._say(failure.response(id))
         elif failure is not None:
             self._say_failure(id, failure)
 

@@ -1,7 +1,8 @@
 """Requests of revision 2026-07-28: each for itself, served by whatever the server speaks.
 
 The era of the server is found out with the first request and remembered; requests that come meanwhile
-wait. Then each goes to `modern_server` (passed through) or `handshake_server` (bridged).
+wait. Then each goes to `modern_server` (passed through) or `handshake_server` (bridged). A server that told
+nothing is supposed to take handshakes: until it has, those who come later ask again.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.era import Discovery, find_era
 from mooring.proxy.handshake_server import HandshakeServer
+from mooring.proxy.later_server import LaterServer
 from mooring.proxy.modern_face import ModernFace
 from mooring.proxy.modern_server import ModernServer
 from mooring.proxy.policy import SessionPolicy
@@ -22,10 +24,14 @@ from mooring.proxy.trunks import Trunks
 from mooring.wire.eras import REMOVED
 from mooring.wire.jsonrpc import METHOD_NOT_FOUND
 from mooring.wire.modern import ModernRequest
+from mooring.wire.revisions import MODERN
 
 __all__ = ["Stateless"]
 
 log = logging.getLogger("mooring.session")
+
+SILENCE_S = 10.0
+"""How long a server that takes handshakes may leave the question for its era unanswered."""
 
 
 class Service(Protocol):
@@ -68,8 +74,12 @@ class Stateless:
         self._sharing = sharing
         self._policy = policy
         self._clock = clock
+        self.takes_handshakes: bool | None = None
+        """Has the server taken, or refused, an `initialize` that was as it should be?"""
         self._discovery: Discovery | None = None
         self._service: Service | None = None
+        self._supposed: HandshakeServer | None = None
+        """Who serves those that waited when the server had told nothing."""
         self._finding: asyncio.Task[Discovery] | None = None
         self._waiting: list[StatelessCall] = []
         self.on_known: Callable[[Discovery], None] | None = None
@@ -79,12 +89,16 @@ class Stateless:
     def calls_in_flight(self) -> int:
         """Requests that have not been answered."""
         waiting = sum(1 for call in self._waiting if not call.reply.is_over)
-        return waiting + (self._service.calls_in_flight if self._service else 0)
+        return waiting + sum(service.calls_in_flight for service in self._services)
+
+    @property
+    def _services(self) -> "set[Service]":
+        return {service for service in (self._service, self._supposed) if service is not None}
 
     @property
     def is_busy(self) -> bool:
         """Something is going on here that has a time-out."""
-        listeners = self._service is not None and self._service.has_listeners
+        listeners = any(service.has_listeners for service in self._services)
         return bool(self._waiting or self._finding is not None or self._trunks.is_busy or listeners)
 
     def take(self, request: ModernRequest, reply: StatelessReply, principal: str) -> None:
@@ -93,8 +107,8 @@ class Stateless:
         now = self._clock()
         if request.method in REMOVED:
             call.refuse(METHOD_NOT_FOUND, f"{request.method} is not part of this revision", now)
-        elif self._service is not None:
-            self._service.take(call)
+        elif (service := self._service or self._still_supposed()) is not None:
+            service.take(call)
         elif len(self._waiting) >= self._policy.max_calls or not self._has_room(request):
             text = "too many requests wait for the server to start"
             call.fail(Failure("too_many_calls", text, retryable=True), now)
@@ -106,21 +120,39 @@ class Stateless:
         held = sum(len(call.request.params) for call in self._waiting)
         return not held or held + len(request.params) <= self._policy.waiting_bytes
 
+    def _still_supposed(self) -> Service | None:
+        """The server told nothing of its era: does a handshake show it, or may one that is under way?"""
+        supposed = self._supposed
+        if supposed is None:
+            return None
+        if supposed.has_worked:
+            self.known(Discovery())
+        return supposed if supposed.has_worked or supposed.calls_in_flight else None
+
     def known(self, discovery: Discovery) -> None:
-        """The era of the server is known, from a probe say."""
-        if self._discovery is None:
-            self._discovery = discovery
-            log.info(
-                "the server speaks %s",
-                "2026-07-28" if discovery.is_modern else "a handshake revision",
-                extra={"event": "era", "modern": discovery.is_modern},
-            )
-            if discovery.is_modern:
-                self._service = ModernServer(self._trunks, self._policy, self._clock)
-            else:
-                self._service = HandshakeServer(self._trunks, self._policy, self._clock, self._sharing)
-            if self.on_known is not None:
-                self.on_known(discovery)
+        """The era of the server is known, from an earlier life say, or supposed."""
+        if self._discovery is not None:
+            return
+        if not discovery.is_sure:
+            self._supposed = self._supposed or self._handshake_server()
+            return
+        self._discovery = discovery
+        log.info(
+            "the server speaks %s",
+            MODERN if discovery.is_modern else ", ".join(discovery.later) or "a handshake revision",
+            extra={"event": "era", "modern": discovery.is_modern},
+        )
+        if discovery.is_modern:
+            self._service = ModernServer(self._trunks, self._policy, self._clock)
+        elif discovery.later:
+            self._service = LaterServer(discovery.later, self._clock)
+        else:
+            self._service = self._supposed or self._handshake_server()
+        if self.on_known is not None:
+            self.on_known(discovery)
+
+    def _handshake_server(self) -> HandshakeServer:
+        return HandshakeServer(self._trunks, self._policy, self._clock, self._sharing)
 
     @property
     def may_be_modern(self) -> bool:
@@ -141,7 +173,9 @@ class Stateless:
         return self._finding
 
     async def _find(self) -> Discovery:
-        discovery = await find_era(self._trunks.backend, self._policy.handshake_timeout_s)
+        bound_s = self._policy.handshake_timeout_s
+        bound_s = min(bound_s, SILENCE_S) if self.takes_handshakes else bound_s
+        discovery = await find_era(self._trunks.backend, bound_s)
         self.known(discovery)
         return discovery
 
@@ -154,10 +188,11 @@ class Stateless:
         elif error is not None:  # a bug of ours: never a request that waits for ever
             log.error("the era of the server could not be found out", exc_info=error)
             self._tell_all(Failure("internal", "the request failed inside Mooring; its log says why"))
+        service = self._service or self._supposed
         waiting, self._waiting = self._waiting, []
         for call in waiting:
-            if self._service is not None and not call.reply.is_over:
-                self._take_late(self._service, call)
+            if service is not None and not call.reply.is_over:
+                self._take_late(service, call)
 
     def _take_late(self, service: Service, call: StatelessCall) -> None:
         try:
@@ -185,19 +220,19 @@ class Stateless:
         for call in self._waiting:
             call.reply.tick(now)
         self._trunks.tick(now)
-        if self._service is not None:
-            self._service.tick(now)
+        for service in self._services:
+            service.tick(now)
 
     def hang_up(self) -> None:
         """End the streams that wait for news."""
-        if self._service is not None:
-            self._service.hang_up()
+        for service in self._services:
+            service.hang_up()
 
     def cut(self, reason: str, message: str) -> int:
         """Answer every request with an error, now."""
         count = sum(1 for call in self._waiting if not call.reply.is_over)
         self._tell_all(Failure(reason, message, retryable=True))
-        return count + (self._service.cut(reason, message) if self._service else 0)
+        return count + sum(service.cut(reason, message) for service in self._services)
 
     async def aclose(self, reason: str) -> None:
         """End all; nothing of it runs afterwards."""

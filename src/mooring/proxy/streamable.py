@@ -128,7 +128,9 @@ class StreamableHTTP:
         session.request(message, line, reply)
 
     def _post_batch(self, exchange: Exchange, terms: "Terms") -> None:
-        session = self._session_in_era(exchange, terms)
+        if terms.is_modern:
+            raise RemoteProtocolError("batches are not part of this revision", code="invalid_request")
+        session = self._session(exchange, terms, None)
         if session is None:
             return
         messages = read_batch(exchange.request.body, session.revision)

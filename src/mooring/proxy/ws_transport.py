@@ -23,15 +23,13 @@ from mooring.wire.http import Exchange
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.memory import check_initialize
 from mooring.wire.modern import DISCOVER, LISTEN, Rejection, read_request
-from mooring.wire.params import STATED_VERSION, cancelled_id, client_name, stated_version
-from mooring.wire.revisions import HANDSHAKE_REVISIONS
+from mooring.wire.params import cancelled_id, client_name, modern_version
 from mooring.wire.websocket import GOING_AWAY, INTERNAL_ERROR, WebSocket
 
 __all__ = ["WebSocketTransport"]
 
 TRANSPORT = "websocket"
 SUBPROTOCOL = "mcp"
-STATED = STATED_VERSION.encode()
 SHUTTING_DOWN = "Mooring is shutting down"
 
 
@@ -118,7 +116,7 @@ class Conversation:
         elif self._goodbye is not None:
             if message.is_request:
                 self.say(call_errors.session_ended(message.request_id))
-        elif _is_modern(message, line):
+        elif message.method == DISCOVER or modern_version(message.params) is not None:
             self._take_stateless(message)
         elif self._requests and message.is_request and message.request_id in self._requests:
             self.say(call_errors.id_in_use(message.request_id))
@@ -245,9 +243,10 @@ class _SocketOutlet:
 class _SocketReply:
     """See `StatelessReply`: the answer to a request of 2026-07-28 is a message among others."""
 
-    __slots__ = ("_conversation", "_gone", "_id", "is_over", "lasting")
+    __slots__ = ("_begun", "_conversation", "_gone", "_id", "is_over", "lasting")
 
     def __init__(self, conversation: Conversation, id: Id, *, lasting: bool) -> None:
+        self._begun = False
         self._conversation = conversation
         self._gone: Callable[[], None] | None = None
         self._id = id
@@ -263,8 +262,13 @@ class _SocketReply:
         """Everything here is one stream."""
 
     def note(self, line: bytes, now: float) -> None:
-        """Something that comes before the answer; a client that does not keep up misses it."""
-        if not self.is_over and self._conversation.keeps_up:
+        """Something that comes before the answer; a client that does not keep up misses it.
+
+        But a listener is told what it will hear, which is the first thing that it is told.
+        """
+        is_due = self.lasting and not self._begun
+        if not self.is_over and (is_due or self._conversation.keeps_up):
+            self._begun = True
             self._conversation.say(line)
 
     def answer(self, line: bytes, code: int, now: float) -> None:
@@ -284,14 +288,6 @@ class _SocketReply:
             self._conversation.finish(self._id)
             if self._gone is not None:
                 self._gone()
-
-
-def _is_modern(message: Envelope, line: bytes) -> bool:
-    """Is it of a revision without handshakes?"""
-    if message.method == DISCOVER:
-        return True
-    version = stated_version(message.params) if STATED in line else None
-    return version is not None and version not in HANDSHAKE_REVISIONS
 
 
 def _nothing() -> None:

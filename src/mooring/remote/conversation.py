@@ -32,8 +32,8 @@ from mooring.wire.failures import Failure
 from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, MAX_BATCH_BYTES, Envelope, Id
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Handshake, Memory, check_initialize
-from mooring.wire.mirrored import MarkedTools, mirrored_headers, modern_version
-from mooring.wire.params import cancelled_id
+from mooring.wire.mirrored import MarkedTools, mirrored_headers
+from mooring.wire.params import cancelled_id, modern_version
 from mooring.wire.revisions import rules_for
 
 __all__ = ["Conversation", "Outlet"]
@@ -139,7 +139,7 @@ class Conversation:
             self._take_notification(message, line)
 
     def _take_request(self, message: Envelope, line: bytes) -> None:
-        call = Call(message, line, modern_version(message))
+        call = Call(message, line, modern_version(message.params))
         refusal = self._refusal(call)
         if refusal is not None:
             self._outlet.write(refusal.response(call.id))
@@ -188,7 +188,7 @@ class Conversation:
         self._hold(known, self._start(self._notes.send(note), "answer"))
 
     def _take_notification(self, message: Envelope, line: bytes) -> None:
-        version = modern_version(message)
+        version = modern_version(message.params)
         headers = mirrored_headers(message, version, self._tools) if version is not None else None
         confirms = message.method == "notifications/initialized" and version is None
         note = Note(line, message.method or "", headers, repeatable=confirms, barrier=self._barrier)

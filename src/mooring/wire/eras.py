@@ -42,6 +42,7 @@ __all__ = [
     "for_modern_error",
     "handshake_result",
     "input_required",
+    "needs_pages",
     "reduced_result",
     "served_here",
     "under_subscription",
@@ -51,6 +52,8 @@ __all__ = [
 NOT_FOUND_HANDSHAKE = -32002
 NEEDS_URL_HANDSHAKE = -32042
 INVALID_PARAMS = -32602
+_MODERN_CODES = {NOT_FOUND_HANDSHAKE: INVALID_PARAMS, NEEDS_URL_HANDSHAKE: INTERNAL_ERROR}
+"""Codes that 2026-07-28 does not have → what it says instead."""
 
 CACHEABLE = frozenset(
     {
@@ -128,11 +131,15 @@ def discovery(initialize_result: bytes) -> tuple[bytes, bytes]:
 def for_modern_error(error: bytes | Raw) -> tuple[int, bytes]:
     """(code, error object) for a client of 2026-07-28."""
     read = _read_error(error)
-    if read.code == NOT_FOUND_HANDSHAKE:
-        members = read_members(error)
-        members["code"] = b"%d" % INVALID_PARAMS
-        return INVALID_PARAMS, write_members(members)
-    return read.code, bytes(error)
+    code = _MODERN_CODES.get(read.code, read.code)
+    if code == read.code:
+        return code, bytes(error)
+    return code, write_members({**read_members(error), "code": b"%d" % code})
+
+
+def needs_pages(error: bytes | Raw) -> bool:
+    """Is it the error of 2025-11-25 that wants the client to visit pages first?"""
+    return _read_error(error).code == NEEDS_URL_HANDSHAKE
 
 
 def elicitations_of(error: bytes | Raw) -> dict[str, bytes] | None:

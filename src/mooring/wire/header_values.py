@@ -23,6 +23,8 @@ def encode_value(value: str) -> bytes:
 
 def decode_value(value: str) -> str | None:
     """What a header field says; None if it is malformed, and so equal to nothing."""
+    if not value.isascii():
+        return None
     match = _ENCODED.fullmatch(value)
     if match is None:
         return value

@@ -21,7 +21,6 @@ __all__ = [
     "MAX_INITIALIZE_BYTES",
     "MAX_SUBSCRIPTIONS",
     "READS",
-    "UNKNOWN_HANDSHAKE",
     "Handshake",
     "Memory",
     "Replay",
@@ -48,9 +47,6 @@ MAX_TOOLS_BYTES = 4 * 1024 * 1024
 
 _OWN_ID = "mooring-initialize"
 _OWN_CLIENT = b'{"name":"mooring","title":"Mooring","version":"1"}'
-
-UNKNOWN_HANDSHAKE = frozenset({-32022, -32601})
-"""What a server of the era without handshakes says to `initialize`."""
 
 # Asking again changes nothing on the server.
 READS = frozenset(
@@ -152,12 +148,13 @@ def _params(params: bytes | Raw) -> _Params:
 
 
 def expect_handshake(response: Envelope) -> Handshake:
-    """The answer to an `initialize` of ours. Raises ServerFailed."""
+    """The answer to an `initialize` of ours. Raises ServerFailed.
+
+    An error says little: servers of the era without handshakes refuse them with whichever code they like.
+    """
     if response.error:
         text = bytes(response.error)[:500].decode("utf-8", "replace")
-        is_unknown = jsonrpc.error_code_of(response) in UNKNOWN_HANDSHAKE
-        code = "handshake_unknown" if is_unknown else "initialize_failed"
-        raise ServerFailed(f"it refuses initialize: {text}", code=code)
+        raise ServerFailed(f"it refuses initialize: {text}", code="initialize_refused")
     try:
         return read_handshake(response.result)
     except RemoteProtocolError as error:

@@ -19,17 +19,15 @@ from mooring.wire.http import Head, Headers
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import MAX_TOOL_NAME, MAX_TOOLS, MAX_TOOLS_BYTES
 from mooring.wire.modern import NAMED_BY
-from mooring.wire.params import STATED_VERSION, stated_version
 from mooring.wire.surrogates import tolerant
 
-__all__ = ["MarkedTools", "mirrored_headers", "modern_version"]
+__all__ = ["MarkedTools", "mirrored_headers"]
 
 MAX_MARKS = 64
 """Arguments of one tool that become headers; listeners take some hundred fields in all."""
 MAX_MARK_DEPTH = 32
 """Of objects within objects in a schema."""
 
-_STATED = STATED_VERSION.encode()
 MARK = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MARKABLE = ("string", "integer", "boolean")
@@ -61,11 +59,6 @@ class _Tools(msgspec.Struct):
 _read_named = tolerant(msgspec.json.Decoder(_Named).decode)
 _read_arguments = tolerant(msgspec.json.Decoder(_Arguments).decode)
 _read_tools = tolerant(msgspec.json.Decoder(_Tools).decode)
-
-
-def modern_version(message: Envelope) -> str | None:
-    """The revision that a message of the era without handshakes names; None for the others."""
-    return stated_version(message.params) if _STATED in bytes(message.params) else None
 
 
 def mirrored_headers(message: Envelope, version: str, tools: "MarkedTools") -> Headers:

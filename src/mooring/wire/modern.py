@@ -43,6 +43,7 @@ __all__ = [
     "NAMED_BY",
     "SERVER_KEY",
     "SUBSCRIPTION_KEY",
+    "UNSUPPORTED_VERSION",
     "VERSION_KEY",
     "ModernRequest",
     "Rejection",

@@ -5,15 +5,16 @@ from msgspec import Raw
 
 from mooring.wire.jsonrpc import Id
 from mooring.wire.members import has_escapes, read_members, write_members
+from mooring.wire.revisions import HANDSHAKE_REVISIONS
 from mooring.wire.surrogates import tolerant
 
 __all__ = [
     "STATED_VERSION",
     "cancelled_id",
     "client_name",
+    "modern_version",
     "progress_of_call",
     "progress_of_note",
-    "stated_version",
     "subscription_of_note",
     "unambiguous",
 ]
@@ -21,6 +22,7 @@ __all__ = [
 STATED_VERSION = "io.modelcontextprotocol/protocolVersion"
 _READ_HERE = (b'"_meta"', b'"name"', b'"uri"', b'"progressToken"', b"/logLevel")
 """What we look at in the params of a call that is passed on as it is."""
+_VERSION = b"protocolVersion"
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -91,13 +93,18 @@ def unambiguous(params: bytes) -> bytes:
     return write_members(members)
 
 
-def stated_version(params: bytes | Raw) -> str | None:
-    """The revision that a request states by itself, as those of 2026-07-28 do."""
+def modern_version(params: bytes | Raw) -> str | None:
+    """The revision without handshakes that a message states by itself; None if it is of the other era."""
+    data = bytes(params)
+    # Most messages need not be read: the slash in the name may be escaped, the rest of it hardly ever.
+    if data.find(_VERSION) < 0 and not has_escapes(data):
+        return None
     try:
-        meta = _read_statement(params).meta
+        meta = _read_statement(data).meta
     except msgspec.DecodeError:
         return None
-    return meta.version if meta is not None else None
+    version = meta.version if meta is not None else None
+    return None if version in HANDSHAKE_REVISIONS else version
 
 
 def progress_of_note(params: bytes | Raw) -> Id | None:

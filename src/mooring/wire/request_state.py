@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from mooring.wire.surrogates import MALFORMED
+
 __all__ = ["MAX_CHARACTERS", "Claims", "Sealer", "digest"]
 
 _SEAL_BYTES = 32
@@ -70,6 +72,14 @@ class Sealer:
 
 
 def digest(principal: str, method: str, params: bytes) -> bytes:
-    """What a state is bound to; `params` without answers, state and `_meta`."""
-    text = msgspec.json.encode((principal, method, params))
+    """What a state is bound to; `params` without answers, state and `_meta`, in whichever order."""
+    text = msgspec.json.encode((principal, method, _in_order(params)))
     return hashlib.sha256(text).digest()
+
+
+def _in_order(params: bytes) -> bytes:
+    """The same JSON with the members of every object in one order; as it came if it cannot be read."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(params), order="sorted")
+    except MALFORMED:
+        return params

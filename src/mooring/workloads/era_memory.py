@@ -45,7 +45,8 @@ class EraMemory:
         self._keep()
 
     def _known(self, discovery: Discovery) -> None:
-        self._found = discovery
+        if not discovery.later:  # of revisions to come nobody knows what the next Mooring will speak
+            self._found = discovery
         self._keep()
 
     def _keep(self) -> None:

@@ -59,6 +59,8 @@ class _Lent(NamedTuple):
 
     instance: ProcessInstance
     since: float
+    expendable: bool = False
+    """Its exit would say nothing of the server; whoever has it lets it go."""
 
 
 class InstanceReport(NamedTuple):
@@ -206,18 +208,18 @@ class Workload:
             return Unavailable(text, code=str(seen.reason.code), retry_after_s=retry_in_s)
         return None if self._spares else self._refusal_when_full(1)
 
-    async def acquire(self) -> Channel:
+    async def acquire(self, *, expendable: bool = False) -> Channel:
         """An instance nobody has spoken to."""
-        return await self._lend(self._spares)
+        return await self._lend(self._spares, expendable=expendable)
 
-    async def _lend(self, spares: list[ProcessInstance]) -> ProcessInstance:
+    async def _lend(self, spares: list[ProcessInstance], *, expendable: bool = False) -> ProcessInstance:
         await self.supervisor.admit()
         if spares:
             instance = spares.pop(0)
             self._spares_lost = 0  # this one stayed
         else:
             instance = await self._launch()
-        self._lent[instance] = _Lent(instance, self._clock())
+        self._lent[instance] = _Lent(instance, self._clock(), expendable)
         return instance
 
     def spoke(self, channel: Channel) -> None:
@@ -353,7 +355,10 @@ class Workload:
 
     def _on_gone(self, instance: ProcessInstance, exit: Exit) -> None:
         """An instance has ended. Called before its receiver hears of it."""
-        lent = self._lent.pop(instance, None)
+        if (lent := self._lent.get(instance)) is not None and lent.expendable:
+            log.debug("%s: pid %d did not bear what it was asked: %s", self.name, instance.pid, exit)
+            return
+        self._lent.pop(instance, None)
         self._working.discard(instance)
         if instance in self._spares:
             self._spares.remove(instance)
@@ -443,7 +448,7 @@ class Workload:
             self.revision = handshake.protocol_version
             self.on_met(handshake)
         except ServerFailed as error:
-            if error.code == "handshake_unknown" and await self._speaks_modern():
+            if error.code == "initialize_refused" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")
                 return
             if error.code != "server_exited":
@@ -454,6 +459,7 @@ class Workload:
         finally:
             slow.cancel()
         self._note_works(channel)
+        self.proxy.tell_handshakes(taken=True)
         await self._learn_of_pings(probe, channel)
         self.release(channel, "it works")
 
@@ -468,7 +474,7 @@ class Workload:
 
     async def _speaks_modern(self) -> bool:
         """It refuses handshakes: is it a server of the era that has none?"""
-        self.proxy.handshakes_refused()
+        self.proxy.tell_handshakes(taken=False)
         try:
             is_modern = (await self.proxy.stateless.discover()).is_modern
         except MooringError:

@@ -31,6 +31,9 @@ __all__ = ["Generation"]
 
 log = logging.getLogger("mooring.workload")
 
+MARKS = frozenset({Kind.STARTED, Kind.REPLACED, Kind.STOPPED})
+"""What the log of a server has besides its words and exits: where one life of it ends and the next begins."""
+
 
 class Generation:
     """See the module. `number` is what the store calls it."""
@@ -71,6 +74,10 @@ class Generation:
     def tell(self, happening: Happening) -> None:
         """It has happened to this one; not taken if there is another by now."""
         self._history.tell(self.name, self.number, happening)
+        if happening.kind in MARKS:
+            text = "%s %s: %s (generation %d)"
+            about = {"event": str(happening.kind), "server": self.name}
+            log.info(text, self.name, happening.kind, happening.text, self.number, extra=about)
 
     async def begin(self) -> bool:
         """Take over the sessions of its predecessor, and start; False: it was told to end meanwhile."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mooring.http.limits import Limits
-from mooring.proxy.session import MAX_TASK_TOKENS
+from mooring.proxy.server_words import MAX_TASK_TOKENS
 from mooring.runtimes.stopping import StopPatience
 from mooring.wire.asked import MAX_ID_CHARACTERS
 from mooring.wire.memory import MAX_INITIALIZE_BYTES

@@ -23,24 +23,22 @@ from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
+from mooring.proxy.server_words import ServerWords
 from mooring.proxy.stats import Stats
 from mooring.proxy.streams import EventStream, Streams
 from mooring.proxy.waiting import WaitingLine
 from mooring.wire import jsonrpc
-from mooring.wire.asked import MAX_ID_CHARACTERS, Asked
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Memory, Replay, read_handshake
-from mooring.wire.params import cancelled_id, progress_of_call, progress_of_note
+from mooring.wire.params import cancelled_id, progress_of_call
 from mooring.wire.revisions import rules_for
 
 __all__ = ["Session"]
 
 log = logging.getLogger("mooring.session")
 
-MAX_TASK_TOKENS = 256
-"""Calls that became tasks, of which progress is still passed on; the oldest gives way."""
 CR = ord("\r")
 OF_ONE_INSTANCE = frozenset({"notifications/cancelled", "notifications/initialized"})
 """Another instance never had the call, and is told of the client when it is introduced."""
@@ -50,7 +48,6 @@ class Session:
     """A client session."""
 
     __slots__ = (
-        "_asked",
         "_backend",
         "_clock",
         "_closed",
@@ -63,8 +60,7 @@ class Session:
         "_policy",
         "_refused",
         "_stats",
-        "_task_tokens",
-        "_tokens",
+        "_words",
         "calls",
         "client",
         "id",
@@ -105,7 +101,6 @@ class Session:
         self.on_quiet: Callable[[], None] | None = None
         self.last_used = clock()
         own_id = f"mooring-{id[:12]}"
-        self._asked = Asked(own_id, policy.max_asked)
         self._backend = backend
         self._clock = clock
         self._closed = False
@@ -118,10 +113,9 @@ class Session:
         self._refused = b""
         """What the server said to `initialize`, while we see whether it can be served in another way."""
         self._stats = stats
-        self._task_tokens: dict[Id, None] = {}
-        self._tokens: dict[Id, Call] = {}
         self.streams = Streams(policy, kept, self._pressure, self._on_cut)
         self._delivery = Delivery(self.streams, policy)
+        self._words = ServerWords(own_id, self.calls, self._delivery, self._link, policy=policy, clock=clock)
 
     def __repr__(self) -> str:
         return f"<Session {self.short_id} {self.state} calls={len(self.calls)}>"
@@ -178,8 +172,7 @@ class Session:
         if self._policy.call_timeout_s is not None:
             call.deadline = now + self._policy.call_timeout_s
         if line.find(b"progressToken") >= 0 and (token := progress_of_call(request.params)) is not None:
-            call.token = token
-            self._tokens[token] = call
+            self._words.follow(call, token)
         self._link.send(line, call)
         if self._delivery.backlog and self.calls.get(id) is call:
             self._delivery.put_questions(reply, now)
@@ -238,7 +231,7 @@ class Session:
     def respond(self, response: Envelope, line: bytes, accepted: Callable[[], None]) -> None:
         """The client's answer to a question of the server. Late answers are dropped: nobody waits."""
         self.last_used = self._clock()
-        answer = self._asked.answer(response, line)
+        answer = self._words.answer(response, line)
         if answer is None:
             log.debug("session %s: an answer to nothing that is asked, id %r", self.short_id, response.id)
             accepted()
@@ -267,7 +260,7 @@ class Session:
         if message.method is None:
             self.on_answer(message, line)
         else:
-            self._on_message(message, line)
+            self._words.take(message, line)
 
     def on_failed(self, id: Id, failure: Failure) -> None:
         """The instance could not answer a call, and somebody between us knows why."""
@@ -278,17 +271,10 @@ class Session:
     def on_related(self, line: bytes, id: Id) -> None:
         """The same, of a message that belongs to the call of that id."""
         message, call = jsonrpc.parse(line), self.calls.get(id)
-        if call is None or not call.reply.can_deliver:
+        if call is None:
             self._on_message(message, line)
-            return
-        if message.is_request:
-            if not self._asked.takes(message.request_id):
-                text = "the client leaves too many requests unanswered"
-                self._link.answer(jsonrpc.error_response(message.request_id, INTERNAL_ERROR, text))
-                return
-            line = self._asked.ask(message, line)
-        call.touched = now = self._clock()
-        call.reply.deliver(line, now)
+        else:
+            self._words.take_for(call, message, line)
 
     def _on_batch(self, line: bytes) -> None:
         if len(line) > MAX_BATCH_BYTES:
@@ -306,10 +292,8 @@ class Session:
     def _on_message(self, message: Envelope, line: bytes) -> None:
         if message.method is None:
             self.on_answer(message, line)
-        elif message.is_request:
-            self._on_question(message, line)
         else:
-            self._on_note(message, line)
+            self._words.take(message, line)
 
     def _on_junk(self, line: bytes, error: RemoteProtocolError) -> None:
         """Not a message: log and skip it, unless it shows which call it was meant to answer."""
@@ -406,44 +390,6 @@ class Session:
         else:
             self.close(reason)
 
-    def _on_question(self, request: Envelope, line: bytes) -> None:
-        """The server wants something of the client."""
-        place = self._delivery.place(request, self.calls.values())
-        id = request.request_id
-        if request.method == "ping" and place is None:
-            self._link.answer(jsonrpc.result_response(id, {}))
-        elif not self._asked.takes(id) or (place is None and not self._delivery.has_room(line)):
-            text = "the id is too long, or the client does not listen or leaves too many requests unanswered"
-            self._link.answer(jsonrpc.error_response(id, INTERNAL_ERROR, text))
-        else:
-            self._delivery.put(place, request, self._asked.ask(request, line), self._clock())
-
-    def _on_note(self, note: Envelope, line: bytes) -> None:
-        if note.method == "notifications/progress":
-            self._on_progress(note, line)
-            return
-        if note.method == "notifications/cancelled" and (own := cancelled_id(note.params)) is not None:
-            shown = self._asked.withdraw(own)
-            if shown is not None and shown != own:
-                line = jsonrpc.notification("notifications/cancelled", {"requestId": shown})
-        self._delivery.put(self._delivery.place(note, self.calls.values()), note, line, self._clock())
-
-    def _on_progress(self, note: Envelope, line: bytes) -> None:
-        token = progress_of_note(note.params)
-        call = self._tokens.get(token) if token is not None else None
-        now = self._clock()
-        if call is None:
-            if token in self._task_tokens:
-                self._delivery.announce(note, line, now)
-            else:
-                log.debug("session %s: progress of no call that is running", self.short_id)
-            return
-        call.touched = now
-        if self._policy.call_timeout_s is not None:
-            call.deadline = now + self._policy.call_timeout_s
-        if call.reply.can_deliver:
-            call.reply.deliver(line, now)
-
     def _pressure(self) -> None:
         """A client reads too slowly, or has caught up: hold its own server back, nobody else's."""
         self._link.hold_back(self.streams.unsent_bytes > self._policy.unsent_bytes)
@@ -470,7 +416,7 @@ class Session:
 
     def on_lost(self, exit: ExitLike, consumed: int) -> None:
         """The instance has died: every call it had is answered, or given to the next one."""
-        self._withdraw_questions(f"the server ended ({exit})")
+        self._words.withdraw_questions(f"the server ended ({exit})")
         for call in reversed(list(self.calls.values())):
             if not call.sent:
                 continue
@@ -485,7 +431,7 @@ class Session:
 
     def on_let_go(self, reason: str) -> None:
         """The instance is stopped, the session goes on: answers to it must not reach the next one."""
-        self._withdraw_questions(f"the server was stopped: {reason}")
+        self._words.withdraw_questions(f"the server was stopped: {reason}")
 
     def on_unreachable(self, error: MooringError) -> None:
         """No instance can be had now; those who waited for one have been told."""
@@ -508,15 +454,6 @@ class Session:
         elif item.accepted is not None:
             self._tell_noise("message_dropped", f"drops a message of its client: {message}", logging.WARNING)
             item.accepted()
-
-    def _withdraw_questions(self, reason: str) -> None:
-        """The client need not answer what nobody asks any more."""
-        for shown in self._asked.lose():
-            if not self._delivery.withdraw(shown):
-                params = {"requestId": shown, "reason": reason}
-                line = jsonrpc.notification("notifications/cancelled", params)
-                note = jsonrpc.parse(line)
-                self._delivery.put(self._delivery.place(note, self.calls.values()), note, line, self._clock())
 
     # Time
 
@@ -574,20 +511,11 @@ class Session:
         self._in_flight.taken_bytes -= size_bytes
         if size_bytes >= LARGE_BYTES:
             self._link.disown(call)
-        if call.token is not None and self._tokens.get(call.token) is call:
-            del self._tokens[call.token]
-            if b'"task"' in call.line:
-                self._remember_task(call.token)
+        if call.token is not None:
+            self._words.forget(call)
         if self.on_quiet is not None and not self.calls:
             self.on_quiet()
         return call
-
-    def _remember_task(self, token: Id) -> None:
-        """The progress of a task goes on after the answer that names it."""
-        if len(str(token)) <= MAX_ID_CHARACTERS:
-            self._task_tokens[token] = None
-        if len(self._task_tokens) > MAX_TASK_TOKENS:
-            del self._task_tokens[next(iter(self._task_tokens))]
 
     def cut(self, reason: str, message: str) -> int:
         """End every call now, with an error; returns how many there were. Nobody is left waiting."""

@@ -20,6 +20,7 @@ from mooring.proxy.stateless_call import StatelessReply
 from mooring.proxy.stats import Stats
 from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
+from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import Memory
 from mooring.wire.modern import ModernRequest
 
@@ -170,6 +171,12 @@ class Proxy:
             raise self.refusing
         self.start_clock()
         self.stateless.take(request, reply, principal)
+
+    def tell(self, note: Envelope) -> None:
+        """A notification of 2026-07-28; nobody waits for what becomes of it."""
+        if self.refusing is None:
+            self.start_clock()
+            self.stateless.tell(note)
 
     def _make_room(self) -> Unavailable | None:
         """At the bound, the session that has slept longest gives way; if none sleeps, nobody does."""

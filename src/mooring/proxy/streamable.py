@@ -85,7 +85,9 @@ class StreamableHTTP:
     def _post_modern(self, exchange: Exchange, terms: "Terms", message: Envelope) -> None:
         """A message of the era without handshakes: a request, which is on its own."""
         if not message.is_request:
-            if message.is_notification:  # none is defined; whoever sends one need not be told
+            if message.is_notification:  # whoever sends one need not be told what becomes of it
+                if exchange.request.header(b"mcp-method") == (message.method or "").encode():
+                    self._proxy.tell(message)
                 exchange.respond(ACCEPTED)
                 return
             error = RemoteProtocolError("responses cannot be sent in this revision", code="invalid_request")

@@ -18,6 +18,7 @@ from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
 from mooring.proxy.stateless_call import StatelessReply
 from mooring.proxy.stats import Stats
+from mooring.proxy.tool_lists import ToolLists
 from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope
@@ -99,6 +100,7 @@ class Proxy:
         self.stateless = Stateless(trunks, policy, clock, self._sharing)
         self._backend = EraBackend(backend, self.stateless, policy, clock, self._sharing)
         self.marked_tools = trunks.tools
+        self.tool_lists = ToolLists(self.stateless, trunks.tools, policy)
         self._trunks = trunks
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0

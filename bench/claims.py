@@ -195,6 +195,23 @@ PROMISES = (
         "memory with 1,000 clients of 2026-07-28, `--shared`",
         _of("rss_1000_stateless"),
     ),
+    _at_most(
+        SAME,
+        "×",
+        "daemon",
+        "CPU per call: the daemon against `--foreground` (the same, but for noise)",
+        _to("cpu_daemon", "cpu_handshake"),
+    ),
+    _at_most(45, "MB", "rss_daemon", "memory of the daemon with 20 idle servers", _of("rss_daemon")),
+    _at_most(0, "processes", "idle_processes", "processes per further idle server", _of("idle_processes")),
+    _at_most(150, "ms", "ls", "`mooring ls` more than `python -c pass`", _of("ls")),
+    _at_most(
+        200,
+        "ms/s",
+        "crash_loops",
+        "CPU of the daemon with 200 servers in crash loops (a fifth of a core)",
+        _of("crash_loops"),
+    ),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
     _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),
 )

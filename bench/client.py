@@ -34,9 +34,10 @@ class Failed(Unable):
 
 
 class Connection:
-    """One connection to /mcp, with at most one request under way."""
+    """One connection to /mcp, or /NAME/mcp, with at most one request under way."""
 
-    def __init__(self, port: int, timeout_s: float = PATIENCE_S) -> None:
+    def __init__(self, port: int, timeout_s: float = PATIENCE_S, prefix: str = "") -> None:
+        self._path = f"{prefix}/mcp"
         self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
 
     def __enter__(self) -> Self:
@@ -52,7 +53,7 @@ class Connection:
             headers |= {"MCP-Protocol-Version": REVISION, **({"Mcp-Session-Id": session} if session else {})}
         method, body = ("DELETE", b"") if message is None else ("POST", json.dumps(message).encode())
         try:
-            self._http.request(method, "/mcp", body, headers)
+            self._http.request(method, self._path, body, headers)
         except OSError as error:
             raise Failed(str(error)) from error
 
@@ -92,8 +93,9 @@ def _messages(body: bytes, *, is_events: bool) -> list[Json]:
 class Client:
     """One session."""
 
-    def __init__(self, port: int, timeout_s: float = PATIENCE_S) -> None:
+    def __init__(self, port: int, timeout_s: float = PATIENCE_S, prefix: str = "") -> None:
         self._port = port
+        self._prefix = prefix
         self.timeout_s = timeout_s
         self._ids = count(1)
         self.session: str | None = None
@@ -101,7 +103,7 @@ class Client:
 
     def introduce(self) -> None:
         """Begin the session."""
-        with Connection(self._port, self.timeout_s) as connection:
+        with Connection(self._port, self.timeout_s, self._prefix) as connection:
             connection.send(INTRODUCTION[0], None)
             status, headers, messages = connection.receive()
             if status != HTTPStatus.OK or not messages or "result" not in messages[-1]:
@@ -113,7 +115,7 @@ class Client:
     def leave(self) -> None:
         """End the session."""
         if self.session:
-            with Connection(self._port, self.timeout_s) as connection:
+            with Connection(self._port, self.timeout_s, self._prefix) as connection:
                 connection.send(None, self.session)
                 connection.receive()
 
@@ -127,15 +129,15 @@ class Client:
 
     def call(self, tool: str, **arguments: object) -> str:
         """The text that a tool answers with."""
-        with Connection(self._port, self.timeout_s) as connection:
+        with Connection(self._port, self.timeout_s, self._prefix) as connection:
             result = connection.result(self.begin(connection, tool, **arguments))
         return str(result["content"][0]["text"])
 
 
-def first_answer(port: int, timeout_s: float = PATIENCE_S) -> Client:
+def first_answer(port: int, timeout_s: float = PATIENCE_S, prefix: str = "") -> Client:
     """A client whose first call was answered, however often that has to be tried."""
     deadline = time.monotonic() + timeout_s
-    client = Client(port)
+    client = Client(port, prefix=prefix)
     while True:
         try:
             if client.session is None:
@@ -144,7 +146,7 @@ def first_answer(port: int, timeout_s: float = PATIENCE_S) -> Client:
         except Failed as failed:
             if time.monotonic() > deadline:
                 raise Failed(f"no first answer in {timeout_s:g} s: {failed}") from failed
-            client = Client(port)
+            client = Client(port, prefix=prefix)
             time.sleep(0.001)
         else:
             return client

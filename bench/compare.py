@@ -28,7 +28,9 @@ BANDS = {
     "MB": 0.05,
     "KiB": 0.05,
     "instructions": 0.02,
+    "ms/s": 0.15,
     "calls": 0.0,
+    "processes": 0.0,
 }
 
 # What a figure depends on beside the code.

@@ -129,13 +129,15 @@ class BarePipe:
 class Running:
     """A proxy that runs."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, child: Argv) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], port: int, child: Argv, *, prefix: str = "") -> None:
         self.process = process
         self.port = port
+        self._prefix = prefix
+        """Of its path, where there are many servers."""
         self._child = tuple(child)
 
     def load_argv(self, *options: str) -> Argv:
-        return [str(build("load")), "http", f"127.0.0.1:{self.port}", *options]
+        return [str(build("load")), "http", f"127.0.0.1:{self.port}{self._prefix}", *options]
 
     def own_processes(self) -> list[Process]:
         """The proxy and its helpers, without the servers."""

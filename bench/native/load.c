@@ -59,6 +59,7 @@ typedef struct {
 
 static struct sockaddr_in address;
 static char host[64];
+static char prefix[64]; /* of the path: /NAME where there are many servers */
 static Buffer *session_ids;
 static char **command;
 static pid_t *children;
@@ -131,9 +132,9 @@ static const char INITIALIZED[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notificatio
 
 static void put_request(Buffer *to, const char *method, Buffer *session, const char *body, size_t length) {
     buffer_print(to,
-                 "%s /mcp HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n"
+                 "%s %s/mcp HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n"
                  "Content-Type: application/json\r\nContent-Length: %zu\r\n",
-                 method, host, length);
+                 method, prefix, host, length);
     if (options.modern)
         buffer_print(to, "MCP-Protocol-Version: " MODERN "\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n", options.tool);
     else if (session) buffer_add(to, "MCP-Protocol-Version: " REVISION "\r\n", strlen(REVISION) + 24);
@@ -481,7 +482,7 @@ static void finish(void) {
 
 static void usage(void) {
     fprintf(stderr,
-            "usage: load http HOST:PORT [options] | load pipe [options] -- COMMAND…\n"
+            "usage: load http HOST:PORT[/NAME] [options] | load pipe [options] -- COMMAND…\n"
             "  -c N  connections, or calls in flight on the pipes (1)   -t NAME  tool (echo)\n"
             "  -s N  sessions (1)                                       -a JSON  its arguments\n"
             "  -d S  seconds of a window (1)                            -b N     echo a text of N bytes\n"
@@ -517,9 +518,11 @@ static void read_options(int argc, char **argv) {
 }
 
 static void read_address(const char *text) {
-    char *colon = strchr(text, ':');
-    if (!colon || strlen(text) >= sizeof host) usage();
-    strcpy(host, text);
+    const char *colon = strchr(text, ':'), *slash = strchr(text, '/');
+    size_t length = slash ? (size_t)(slash - text) : strlen(text);
+    if (!colon || length >= sizeof host || (slash && strlen(slash) >= sizeof prefix)) usage();
+    memcpy(host, text, length);
+    if (slash) strcpy(prefix, slash);
     char name[64] = {0};
     memcpy(name, text, (size_t)(colon - text));
     address.sin_family = AF_INET;

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from bench.results import MOORING, PIPE, PYTHON_CHILD
 from bench.rows.fresh import from_scratch
 from bench.targets import Argv, environment, native_child, python_child, spawned
 
-__all__ = ["GROUPS"]
+__all__ = ["GROUPS", "run_s"]
 
 HELP_RUNS = 15
 
@@ -53,14 +54,15 @@ def _help(_: str) -> Figures:
     """`mooring --help` against the bare interpreter that runs it, in turn; the best of each."""
     help_argv = [str(Path(sys.executable).with_name("mooring")), "--help"]
     bare_argv = [sys.executable, "-c", "pass"]
-    times_s = [(_run_s(help_argv), _run_s(bare_argv)) for _ in range(HELP_RUNS)]
+    times_s = [(run_s(help_argv), run_s(bare_argv)) for _ in range(HELP_RUNS)]
     help_s, bare_s = (min(column) for column in zip(*times_s, strict=True))
     return Figures({"help_ratio": help_s / bare_s}, {"help_ratio": f"{help_s * 1000:.0f} ms"})
 
 
-def _run_s(argv: Argv) -> float:
+def run_s(argv: Argv, variables: Mapping[str, str] | None = None) -> float:
+    """How long a command takes."""
     began = time.perf_counter()
-    subprocess.run(argv, stdout=subprocess.DEVNULL, env=environment(), check=True)
+    subprocess.run(argv, stdout=subprocess.DEVNULL, env=variables or environment(), check=True)
     return time.perf_counter() - began
 
 

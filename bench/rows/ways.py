@@ -1,16 +1,18 @@
-"""What a call costs Mooring in each way it can serve: across eras or not, with one server for all or not.
+"""What a call costs Mooring in each way it can serve: across eras, one server for all, as a daemon, or not.
 
 A Mooring for each way, all there at once and measured in turn, so that their figures can be compared.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import NamedTuple
 
+from bench.daemon import served_by_daemon
 from bench.generator import generator
 from bench.measuring import Figures, Group, Plan, Probe
 from bench.results import MOORING
-from bench.targets import SHARED, Argv, modern_child, native_child, serving
+from bench.targets import SHARED, Argv, Running, modern_child, native_child, serving
 
 __all__ = ["GROUPS"]
 
@@ -26,7 +28,7 @@ class Way(NamedTuple):
     id: str
     child: Callable[[], Argv]
     options: tuple[str, ...] = ()
-    mooring: str = MOORING
+    served: Callable[[Argv], AbstractContextManager[Running]] = partial(serving, MOORING)
 
 
 WAYS = (
@@ -35,7 +37,8 @@ WAYS = (
     Way("cpu_modern", modern_child, MODERN),
     Way("cpu_to_handshake", native_child, MODERN),
     Way("cpu_32s", native_child, SESSIONS),
-    Way("cpu_shared", native_child, SESSIONS, SHARED),
+    Way("cpu_shared", native_child, SESSIONS, partial(serving, SHARED)),
+    Way("cpu_daemon", native_child, served=served_by_daemon),
 )
 
 
@@ -47,7 +50,7 @@ def _ready(way: Way, plan: Plan) -> Iterator[Callable[[], Figures]]:
 
     seconds = "0.5" if plan.quick else "1"
     with (
-        serving(way.mooring, way.child()) as running,
+        way.served(way.child()) as running,
         generator(running, *CONNECTIONS, "-d", seconds, *way.options) as load,
     ):
         yield window

@@ -1,7 +1,7 @@
 """An MCP server that acts on a message before it has read its line end, and writes down what it did.
 
 eager_server.py LEDGER        reads byte by byte; every request that is complete is executed at
-                              its last brace: noted in LEDGER, and for `x/die` followed by death
+                              its last brace: noted in LEDGER, but for pings; `x/die` is followed by death
 eager_server.py LEDGER --lines  reads lines; dies of one over 64 KiB, as asyncio's streams do
 """
 
@@ -48,7 +48,7 @@ def main() -> None:
                 "capabilities": {},
                 "serverInfo": {"name": "eager", "version": "1"},
             }
-        else:
+        elif message["method"] != "ping":
             with ledger.open("a") as book:
                 book.write(f"{message['method']}\n")
         if message["method"] == "x/die":

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from mooring.store.database import StoreError
-from mooring.store.records import Desired, Session
+from mooring.store.records import Desired, Era, Session
 from mooring.store.store import Store
 
 
@@ -49,10 +49,13 @@ def writes(store: Store):  # type: ignore[no-untyped-def]
     session = Session("late", "old", "local", "streamable-http", "", b"{}", 1.0, time.time())
     yield lambda: store.add("another", b"{}")
     yield lambda: store.tell("old", generation, "exited", "late")
+    yield lambda: store.tell("", 0, "daemon_ended", "late")
     yield lambda: store.keep_sessions("old", generation, [session], ["early"])
+    yield lambda: store.keep_era("old", generation, Era("command", "late", b""))
     yield lambda: store.want("old", generation, Desired.STOPPED)
     yield lambda: store.begin("old", after=generation, definition=b"late")
     yield lambda: store.remove("old", store.workload("old").generation)  # type: ignore[union-attr]
+    yield store.release
 
 
 if __name__ == "__main__":

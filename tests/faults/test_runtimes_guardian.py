@@ -143,7 +143,7 @@ async def test_a_killed_guardian_is_replaced_and_told_everything() -> None:
         os.kill(first, signal.SIGKILL)
         await until(lambda: it.runtime.guardian_pid not in (None, first))
         assert first not in children()
-        guardian = it.runtime._guardian
+        guardian = it.runtime.household.guardian
         assert set(guardian._sessions) == {instance.pid}
         instance.hurry()
         await instance.stop()
@@ -160,7 +160,7 @@ async def test_a_replaced_guardian_does_its_duty() -> None:
         assert first is not None
         os.kill(first, signal.SIGKILL)
         await until(lambda: it.runtime.guardian_pid not in (None, first))
-        it.runtime._guardian._close_pipe()
+        it.runtime.household.guardian._close_pipe()
         await instance.wait()
         await until(lambda: not alive(listener.grandchildren()[0]))
 

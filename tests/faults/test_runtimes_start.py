@@ -164,5 +164,5 @@ async def test_abandoning_what_the_kernel_reaped() -> None:
 async def test_defaults() -> None:
     runtime = ProcessRuntime(on_stderr=lambda pid, text: None)
     runtime.check(naughty())
-    assert len(runtime.owner) == 16
+    assert len(runtime.household.owner) == 16
     await runtime.aclose()

@@ -239,7 +239,8 @@ async def test_a_stop_without_a_look_ends_also_one_that_ignores_sigterm(
         raise OSError(24, "Too many open files")
 
     async with bench(FAST) as it, within():
-        instance, _ = await it.start("ignore-term", "linger")
+        instance, listener = await it.start("ignore-term", "say:up", "linger")
+        await listener.has(b"up")  # from here on it ignores it
         monkeypatch.setattr("mooring.runtimes.proctable.in_sessions", blind)
         assert (await instance.stop()).exit == KILLED
         assert not alive(instance.pid)

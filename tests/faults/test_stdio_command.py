@@ -167,12 +167,14 @@ async def test_a_header_from_the_environment_and_none_from_argv() -> None:
 
 def test_the_example_in_the_documentation_is_understood() -> None:
     page = (ROOT / "docs/stdio.md").read_text()
-    [example] = re.findall(r"^ {4}(\{.*)$", page, re.MULTILINE)
-    entry = json.loads(example)["mcpServers"]["demo"]
-    assert entry["command"] == "mooring"
-    name, *arguments = entry["args"]
-    context = cli.commands[name].make_context(name, arguments)
-    assert context.params["url"] == "http://127.0.0.1:4670/mcp"
+    examples = [json.loads(line) for line in re.findall(r"^ {4}(\{.*)$", page, re.MULTILINE)]
+    servers = {name: entry for example in examples for name, entry in example["mcpServers"].items()}
+    understood = {}
+    for server, entry in servers.items():
+        assert entry["command"] == "mooring"
+        name, *arguments = entry["args"]
+        understood[server] = cli.commands[name].make_context(name, arguments).params["server"]
+    assert understood == {"demo": "demo", "other": "https://mcp.example/mcp"}
     known = {option for parameter in cli.commands["stdio"].params for option in parameter.opts}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page)) <= known
 
@@ -187,6 +189,7 @@ def test_the_example_in_the_documentation_is_understood() -> None:
         (["http://x", "--token-file", "/no/such/file"], b"does not exist"),
         (["https://x", "--ca-file", __file__], b"no PEM certificate"),
         ([], b"URL"),
+        (["No_Name"], b"cannot be a name"),
     ],
 )
 async def test_wrong_usage_says_what_to_do(arguments: list[str], words: bytes) -> None:

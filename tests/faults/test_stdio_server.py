@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from mooring.remote.caller import MAX_REFUSAL_BYTES
 from tests.raw_server import (
     LAST_CHUNK,
     Asked,
@@ -412,6 +413,21 @@ async def test_one_that_asks_for_too_much_patience_is_not_waited_for() -> None:
         await client.initialize()
         error = await client.error("tools/call", CALL)
         assert error["data"] == {"reason": "server_busy", "retryable": True}
+
+
+async def test_what_a_server_says_that_asks_to_wait_is_passed_on() -> None:
+    words = {"error": {"message": "it does not run", "hint": "mooring start it"}}
+    busy = answer(words, status="503 Busy", Retry_After="86400")
+    async with raw_server(always(busy)) as server, speaking(server.url) as client:
+        error = await client.error("tools/call", CALL)
+        assert "it does not run; mooring start it" in error["message"]
+
+
+async def test_words_without_end_of_a_server_that_asks_to_wait() -> None:
+    busy = answer({"error": {"message": "x" * MAX_REFUSAL_BYTES}}, status="503 Busy", Retry_After="86400")
+    async with raw_server(always(busy)) as server, speaking(server.url) as client:
+        error = await client.error("tools/call", CALL)
+        assert error["data"]["reason"] == "server_busy" and "xxx" not in error["message"]
 
 
 @pytest.mark.parametrize(

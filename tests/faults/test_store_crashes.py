@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mooring.store.records import Session, Workload
+from mooring.store.records import Session
 from mooring.store.store import Store
 
 WRITER = Path(__file__).parent / "store_writer.py"
-KINDS = 6
+KINDS = 9
 EARLY = Session("early", "old", "local", "streamable-http", "", b"{}", 1.0, time.time())
 
 
@@ -49,10 +49,11 @@ def test_a_death_between_any_two_statements_leaves_all_of_a_write_or_nothing(dir
         ([("old", b"early", "running")], ["early"], 0),
         ([("another", b"{}", "running"), ("old", b"early", "running")], ["early"], 0),
         ([("another", b"{}", "running"), ("old", b"early", "running")], ["early"], 1),
-        ([("another", b"{}", "running"), ("old", b"early", "running")], ["late"], 1),
-        ([("another", b"{}", "running"), ("old", b"early", "stopped")], ["late"], 1),
-        ([("another", b"{}", "running"), ("old", b"late", "running")], ["late"], 1),
-        ([("another", b"{}", "running")], [], 0),
+        ([("another", b"{}", "running"), ("old", b"early", "running")], ["early"], 2),
+        ([("another", b"{}", "running"), ("old", b"early", "running")], ["late"], 2),
+        ([("another", b"{}", "running"), ("old", b"early", "stopped")], ["late"], 2),
+        ([("another", b"{}", "running"), ("old", b"late", "running")], ["late"], 2),
+        ([("another", b"{}", "running")], [], 2),
     ]
     assert states(directory) == allowed[0]
     seen = set()
@@ -85,8 +86,8 @@ def test_one_who_slept_while_another_took_over_changes_nothing(directory: Path, 
         successor = Store(directory, time.time)
         successor.claim(os.getpid(), "boot")
         before = successor.workload("old")
-        assert isinstance(before, Workload)
-        successor.remove("old", before.generation)
+        if before is not None:  # the sleeper may have removed it before
+            successor.remove("old", before.generation)
         fresh = successor.add("old", b"fresh")
         known = successor.workloads(), successor.sessions("old"), successor.events()
         os.kill(process.pid, signal.SIGCONT)

@@ -130,9 +130,10 @@ async def test_the_servers_tools_behind_mooring(child: str) -> None:
 # The load generator.
 
 
-async def test_the_generator_makes_as_many_calls_as_it_says(built: Path, child: str) -> None:
+@pytest.mark.parametrize("name", ["", "/test"])
+async def test_the_generator_makes_as_many_calls_as_it_says(built: Path, child: str, name: str) -> None:
     async with hosting((child,)) as host, McpClient(host.port, path="/metrics") as metrics:
-        address = f"127.0.0.1:{host.port}"
+        address = f"127.0.0.1:{host.port}{name}"
         before = await counted(metrics, "calls_total")
         report = await generate(built, "http", address, "-c", "8", "-s", "20", "-n", "1000")
         assert (report["calls"], report["errors"]) == (1000, 0)

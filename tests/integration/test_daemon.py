@@ -5,7 +5,7 @@ import json
 import resource
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import ListenFailed, MooringError, Unavailable, UserError
-from mooring.host import daemon
+from mooring.host import daemon, neighbours
 from mooring.host.daemon import DaemonOptions
 from mooring.host.ownership import AlreadyOwned, holder
 from mooring.host.places import Places, find_places
 from mooring.host.stop import Stop
+from mooring.store.store import Store
 from mooring.workloads import session_keeper
 from mooring.workloads.definition import dump_options
 from tests.hosting import SCRIPTED
@@ -125,6 +126,84 @@ async def test_sessions_and_servers_come_back_with_the_next_one(tmp_path: Path) 
         assert states["two"] == "stopped" and states["one"] in ("starting", "ready")
 
 
+async def test_a_session_is_never_unknown_while_its_server_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Store.sessions
+
+    def read_slowly(store: Store, name: str) -> Any:
+        time.sleep(0.3)
+        return read(store, name)
+
+    monkeypatch.setattr(Store, "sessions", read_slowly)
+    async with living(tmp_path) as life:
+        await life.run("one")
+        port = (await life.ask("GET", "/daemon"))["port"]
+        async with client_of(port, path="/one/mcp") as client:
+            statuses = []
+            restarting = asyncio.create_task(life.ask("POST", "/servers/one/restart"))
+            async with within():
+                while not restarting.done():
+                    statuses.append((await client.raw("POST", client.request("x/any"))).status)
+                await restarting
+            assert set(statuses) == {200}
+
+
+async def hammered(client: McpClient, is_over: asyncio.Event) -> list[tuple[int, bytes]]:
+    """What a client is told that calls again and again until then, where it was not an answer."""
+    wrong = []
+    while not is_over.is_set():
+        answer = await client.raw("POST", client.request("x/pid"))
+        if answer.status != 200 or b'"result"' not in answer.body:
+            wrong.append((answer.status, answer.body))
+        await asyncio.sleep(0)
+    return wrong
+
+
+@pytest.mark.parametrize("restarts", [3])
+async def test_calls_that_come_during_a_restart_wait_for_its_end(tmp_path: Path, restarts: int) -> None:
+    async with living(tmp_path) as life:
+        await life.run("one")
+        port = (await life.ask("GET", "/daemon"))["port"]
+        async with client_of(port, path="/one/mcp") as client:
+            is_over = asyncio.Event()
+            calling = asyncio.create_task(hammered(client, is_over))
+            for _ in range(restarts):
+                await life.ask("POST", "/servers/one/restart")
+            is_over.set()
+            async with within():
+                assert await calling == []
+
+
+async def test_the_first_call_after_a_restart_of_the_daemon_is_served(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        await life.run("one")
+        port = (await life.ask("GET", "/daemon"))["port"]
+        async with client_of(port, path="/one/mcp") as client:
+            session = client.session
+            assert await client.pid()
+    async with living(tmp_path, port), McpClient(port, path="/one/mcp") as client:
+        client.session = session
+        assert await client.pid()
+
+
+async def test_whoever_calls_a_server_that_is_stopped_then_is_told_so_and_keeps_its_session(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path) as life:
+        await life.run("one", "--deaf-to", "nothing")
+        port = (await life.ask("GET", "/daemon"))["port"]
+        async with client_of(port, path="/one/mcp") as client:
+            is_over = asyncio.Event()
+            calling = asyncio.create_task(hammered(client, is_over))
+            await life.ask("POST", "/servers/one/stop")
+            is_over.set()
+            async with within():
+                assert {status for status, _ in await calling} <= {503}
+            await life.ask("POST", "/servers/one/start")
+            assert await client.pid()
+
+
 async def test_there_is_one_daemon_for_a_directory(tmp_path: Path) -> None:
     async with living(tmp_path) as life:
         with pytest.raises(AlreadyOwned):
@@ -132,11 +211,34 @@ async def test_there_is_one_daemon_for_a_directory(tmp_path: Path) -> None:
         assert (await life.ask("GET", "/daemon"))["pid"]
 
 
-async def test_a_port_that_is_taken_is_explained(tmp_path: Path) -> None:
+async def refused_at(port: int, state: Path) -> ListenFailed:
+    with pytest.raises(ListenFailed) as caught:
+        await daemon.run(DaemonOptions(places=Places(state, port)), Stop(time.monotonic))
+    assert f"MOORING_PORT={port + 1}" in caught.value.hint
+    return caught.value
+
+
+async def test_a_port_that_is_taken_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with living(tmp_path / "a") as life:
         port = (await life.ask("GET", "/daemon"))["port"]
-        with pytest.raises(ListenFailed):
-            await daemon.run(DaemonOptions(places=Places(tmp_path / "b", port)), Stop(time.monotonic))
+        assert "another Mooring" in (await refused_at(port, tmp_path / "b")).message
+
+    async def chatter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+
+    async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    monkeypatch.setattr(neighbours, "PATIENCE_S", 0.05)
+    for strange in (chatter, silence):
+        async with within(), await asyncio.start_server(strange, "127.0.0.1", 0) as other:
+            port = other.sockets[0].getsockname()[1]
+            error = await refused_at(port, tmp_path / "c")
+            assert "already in use" in error.message and "Mooring" not in error.message
 
 
 async def test_the_api_on_the_port_needs_the_token(tmp_path: Path) -> None:
@@ -150,6 +252,14 @@ async def test_the_api_on_the_port_needs_the_token(tmp_path: Path) -> None:
             assert (answer.status, json.loads(answer.body)) == (200, [])
             answer = await client.raw("GET", Authorization=f"Bearer {token}", Host="evil.example")
             assert answer.status == 403
+
+
+async def test_a_token_that_a_full_disk_left_empty_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    (tmp_path / "token.new").touch()
+    async with living(tmp_path) as life:
+        assert len(life.places.token.read_text().strip()) > 30
+        assert not (tmp_path / "token.new").exists()
 
 
 async def test_the_document_of_the_api(tmp_path: Path) -> None:
@@ -287,7 +397,7 @@ async def test_answers_that_make_no_sense(
 
     async with await asyncio.start_unix_server(say, tmp_path / "s"):
         with pytest.raises(MooringError) as caught:
-            await asyncio.to_thread(ApiClient(tmp_path / "s").ask, "GET", "/daemon")
+            await asyncio.to_thread(ApiClient(tmp_path / "s").ask, "GET", "/servers")
     assert caught.value.code == code
 
 

@@ -7,14 +7,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from mooring.errors import UserError
+from mooring.errors import Unavailable, UserError
 from mooring.host.routes import add_routes
 from mooring.http.router import Router
 from mooring.proxy.proxy import Proxy
 from mooring.store.records import Desired
 from mooring.store.store import Store
+from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.states import State as Stage
 from mooring.workloads import session_keeper
 from mooring.workloads.definition import ServerOptions, dump_options, load_options
@@ -49,6 +51,9 @@ class Street:
     def serve(self, name: str, proxy: Proxy) -> None:
         self.closed.pop(name, None)
         add_routes(self.router, proxy, f"/{name}")
+
+    def expect(self, name: str) -> None:
+        self.closed[name] = "expected"
 
     def close(self, name: str, why: str) -> None:
         self.closed[name] = why
@@ -190,6 +195,8 @@ async def test_two_at_once_of_which_one_wins(tmp_path: Path) -> None:
             await until(lambda: fleet.seen("one").live.workload.proxy.calls_in_flight == 1)  # type: ignore[union-attr]
             restarting = asyncio.create_task(fleet.restart("one", 0.5))
             await until(lambda: fleet.seen("one").live.is_ending)  # type: ignore[union-attr]
+            await until(lambda: fleet.seen("one").snapshot().state is Stage.DRAINING)  # type: ignore[union-attr]
+            assert fleet.seen("one").snapshot().reason.code is ReasonCode.ASKED  # type: ignore[union-attr]
             with pytest.raises(Conflict, match=r"^one is being stopped$"):
                 await fleet.start("one")
             stopping = asyncio.create_task(fleet.stop("one", 0.5))
@@ -198,6 +205,16 @@ async def test_two_at_once_of_which_one_wins(tmp_path: Path) -> None:
             assert await stopping == 1
         assert fleet.seen("one").live is None
         assert fleet.seen("one").wanted.desired is Desired.STOPPED
+
+
+async def test_what_an_earlier_mooring_wrote_down_is_the_same_server(tmp_path: Path) -> None:
+    """Options have been added since, and have their defaults: to run it again is nothing."""
+    written = msgspec.json.decode(dump_options(described()))
+    del written["spare"], written["sessions"]
+    async with fleet_in(tmp_path) as (fleet, _street):
+        await fleet._state.do(lambda store: store.add("one", msgspec.json.encode(written)))
+    async with fleet_in(tmp_path) as (fleet, _street):
+        assert not await fleet.run(described())
 
 
 async def test_many_who_run_the_same_get_one(tmp_path: Path) -> None:
@@ -227,13 +244,39 @@ async def test_who_is_quicker_than_the_recovery_gets_the_same_server(tmp_path: P
     state = State(store)
     fleet = Fleet(state, Street(), clock=time.monotonic, wall=time.time)
     await fleet.load()
-    assert not await fleet.run(described()), "it is known, and will be begun"
-    await fleet.start("one")
+    assert await fleet.run(described()), "whoever waits for it waits for the one that is begun"
     live = fleet.seen("one").live
     await fleet.recover()
     assert live is not None and fleet.seen("one").live is live, "and only once"
     await fleet.aclose("end of test", 0.2)
     await state.aclose()
+
+
+async def test_what_was_asked_for_is_done_although_nobody_waits(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, _street):
+        for name in ("one", "two"):
+            await fleet.run(described(name))
+        assert await fleet.stop("one", 1.0, wait=False) == 0
+        assert fleet.seen("one").wanted.desired is Desired.STOPPED, "it is certain"
+        await until(lambda: fleet.seen("one").live is None)
+        await fleet.restart("two", 1.0, wait=False)
+        await until(lambda: fleet.seen("two").wanted.generation == 3)
+        assert await fleet.remove("two", 1.0, wait=False) == 0
+        assert [seen.wanted.name for seen in fleet.all()] == ["one"]
+
+
+async def test_nothing_is_begun_while_all_of_it_ends(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, street):
+        await fleet.run(described())
+        async with client_of(street.port, path="/one/mcp") as client:
+            await client.send("POST", client.request("x/hold"))
+            await until(lambda: fleet.seen("one").live.workload.proxy.calls_in_flight == 1)  # type: ignore[union-attr]
+            await fleet.restart("one", 0.2, wait=False)
+            await fleet.aclose("end of test", 0.2)
+        assert fleet.seen("one").live is None and fleet.seen("one").wanted.generation == 1
+        for action in (fleet.start("one"), fleet.run(described("two")), fleet.restart("one", 1.0)):
+            with pytest.raises(Unavailable, match="Mooring is stopping"):
+                await action
 
 
 async def test_whoever_cannot_wait_for_the_end_need_not(tmp_path: Path) -> None:

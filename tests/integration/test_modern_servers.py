@@ -61,15 +61,15 @@ async def test_an_instance_whose_log_reader_left_is_used_no_more() -> None:
     """It may still log on behalf of that call, and a log message names none."""
     async with modern_client_of(MODERN, spare=0) as (client, host):
         pid = (await client.said("echo"))["pid"]
-        listener = await client.watch("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        await listener.message()
-        held = await hold_with_log(client, host, 1)
+        body, headers = client.question("tools/call", {"name": "hold"})
+        riding = await client.send("POST", body, **headers)
+        held = await hold_with_log(client, host, 2)
         held.reset()
         async with within():
             while (await client.said("echo"))["pid"] == pid:
                 pass
         assert alive(pid), "for whoever rides there already"
-        listener.reset()
+        riding.reset()
         await until(lambda: not alive(pid))
 
 

@@ -9,9 +9,20 @@ import pytest
 
 from mooring.errors import UserError
 from mooring.store.database import StoreError
-from mooring.store.records import Desired, Session
-from mooring.store.schema import NEWEST
-from mooring.store.store import DAY_S, MAX_EVENTS, MAX_SESSIONS, SESSION_DAYS, Fenced, StaleGeneration, Store
+from mooring.store.records import Desired, Era, Session
+from mooring.store.schema import NEWEST, STEPS
+from mooring.store.store import (
+    DAY_S,
+    ERA_DAYS,
+    MAX_ERAS,
+    MAX_EVENTS,
+    MAX_EVENTS_READ,
+    MAX_SESSIONS,
+    SESSION_DAYS,
+    Fenced,
+    StaleGeneration,
+    Store,
+)
 
 
 class Clock:
@@ -82,45 +93,83 @@ def test_generations_never_return(store: Store) -> None:
     assert seen == sorted(set(seen))
 
 
-def test_what_is_written_about_an_old_generation_changes_nothing(store: Store) -> None:
+Late = Callable[[Store, int], object]
+WRITES: dict[str, Late] = {
+    "add": lambda store, generation: store.add("other", b"{}"),
+    "begin": lambda store, generation: store.begin("time", after=generation, definition=b"late"),
+    "keep_era": lambda store, generation: store.keep_era("time", generation, Era("late", "1", b"")),
+    "keep_sessions": lambda store, generation: store.keep_sessions(
+        "time", generation, [session("late")], ["early"]
+    ),
+    "release": lambda store, generation: store.release(),
+    "remove": lambda store, generation: store.remove("time", generation),
+    "tell": lambda store, generation: store.tell("time", generation, "exited", "late"),
+    "want": lambda store, generation: store.want("time", generation, Desired.STOPPED),
+}
+"""Every write there is: by whom, and about which generation of the workload `time`."""
+OF_NO_GENERATION = {"add", "release"}
+READS: dict[str, Callable[[Store], object]] = {
+    "era": lambda store: store.era("late"),
+    "events": lambda store: store.events("time"),
+    "last_event": lambda store: store.last_event("time"),
+    "owner": lambda store: store.owner,
+    "sessions": lambda store: store.sessions("time"),
+    "workload": lambda store: store.workload("time"),
+    "workloads": Store.workloads,
+}
+NEITHER = {"claim", "close", "path", "set_aside"}
+
+
+def everything(store: Store) -> list[object]:
+    return [read(store) for read in READS.values()]
+
+
+def test_whatever_a_store_can_do_is_in_the_tables_above(store: Store) -> None:
+    able = {name for name in dir(store) if not name.startswith("_")}
+    assert able == {*WRITES, *READS, *NEITHER}, "a new write needs its place in the fence"
+
+
+def test_reading_never_writes(store: Store) -> None:
+    store.add("time", b"{}")
+    before = store._connection.total_changes
+    everything(store)
+    assert store._connection.total_changes == before
+
+
+@pytest.mark.parametrize("name", sorted(WRITES.keys() - OF_NO_GENERATION))
+@pytest.mark.parametrize("ended", ["removed", "begun anew"])
+def test_what_is_written_about_an_old_generation_changes_nothing(store: Store, name: str, ended: str) -> None:
     old = store.add("time", b"{}").generation
-    store.remove("time", old)
-    new = store.add("time", b"{}")
-    late = (
-        lambda: store.want("time", old, Desired.STOPPED),
-        lambda: store.begin("time", after=old),
-        lambda: store.remove("time", old),
-        lambda: store.keep_sessions("time", old, [session("s")], []),
-        lambda: store.tell("time", old, "exited", "late"),
-    )
-    for write in late:
+    store.keep_sessions("time", old, [session("early")], [])
+    if ended == "removed":
+        store.remove("time", old)
         with pytest.raises(StaleGeneration):
-            write()
-    assert store.workload("time") == new
-    assert store.sessions("time") == [] == store.events()
+            WRITES[name](store, old)
+        store.add("time", b"{}")
+    else:
+        store.begin("time", after=old)
+    known = everything(store)
+    with pytest.raises(StaleGeneration):
+        WRITES[name](store, old)
+    assert everything(store) == known
 
 
-def test_one_who_was_replaced_can_write_nothing(store: Store, opening: Opening) -> None:
-    added = store.add("time", b"{}")
-    store.keep_sessions("time", 1, [session("s")], [])
+@pytest.mark.parametrize("name", sorted(WRITES))
+def test_one_who_was_replaced_can_write_nothing(store: Store, opening: Opening, name: str) -> None:
+    store.add("time", b"{}")
+    store.keep_sessions("time", 1, [session("early")], [])
     successor = opening()
     with pytest.raises(Fenced):
-        successor.want("time", 1, Desired.STOPPED)
+        WRITES[name](successor, 1)  # nor one who has not claimed it yet
     successor.claim(2, "boot")
-    late = (
-        lambda: store.add("other", b"{}"),
-        lambda: store.want("time", 1, Desired.STOPPED),
-        lambda: store.begin("time", after=1),
-        lambda: store.remove("time", 1),
-        lambda: store.keep_sessions("time", 1, [], ["s"]),
-        lambda: store.tell("time", 1, "exited", "late"),
-    )
-    for write in late:
-        with pytest.raises(Fenced):
-            write()
-    assert successor.workloads() == [added] and len(successor.sessions("time")) == 1
-    assert successor.owner is not None and successor.owner.pid == 2
-    successor.want("time", 1, Desired.STOPPED)
+    known = everything(successor)
+    with pytest.raises(Fenced):
+        WRITES[name](store, 1)
+    assert everything(successor) == known
+    successor.release()
+    with pytest.raises(Fenced):
+        WRITES[name](store, 1)
+    assert successor.owner is None
 
 
 def test_sessions_are_kept_and_forgotten(store: Store, clock: Clock) -> None:
@@ -159,8 +208,24 @@ def test_history_is_kept_in_order_and_within_bounds(store: Store) -> None:
     times = store.events("time")
     assert [event.text for event in times[:1]] == ["code 3"] and len(times) == MAX_EVENTS
     assert [event.name for event in store.events(after=times[-1].number)] == ["git"]
+    assert store.last_event("time") == times[-1] and store.last_event("") is None
     store.remove("time", 1)
-    assert store.events("time") == []
+    assert [event.kind for event in store.events("time")] == ["removed"]
+
+
+def test_history_of_what_is_no_workload_has_one_bound(store: Store, clock: Clock) -> None:
+    store.add("kept", b"{}")
+    store.tell("kept", 1, "ready", "")
+    for generation in range(2, 5):
+        store.add("gone", b"{}")
+        store.remove("gone", generation)
+    for n in range(MAX_EVENTS):
+        store.tell("", 0, "daemon_started", f"{n}", at=clock.now + n)
+    assert [event.kind for event in store.events()][:2] == ["ready", "daemon_started"]
+    assert len(store.events("")) == MAX_EVENTS_READ
+    rest = store.events("", after=store.events("")[-1].number)
+    assert [event.text for event in rest] == [f"{MAX_EVENTS - 1}"], "the rest is asked for after that"
+    assert [event.text for event in store.events("", since=clock.now + MAX_EVENTS - 1)] == [rest[-1].text]
 
 
 def test_the_files_are_the_users_alone(store: Store, tmp_path: Path) -> None:
@@ -170,26 +235,58 @@ def test_the_files_are_the_users_alone(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"not a database", b"SQLite format 3\0" + b"x" * 4096])
-def test_a_damaged_file_is_kept_aside(tmp_path: Path, opening: Opening, damage: bytes) -> None:
-    for number in (1, 2):
-        (tmp_path / "state.db").write_bytes(damage)
-        with pytest.raises(StoreError) as caught:
-            opening()
-        assert caught.value.code == "state_damaged"
-        assert (tmp_path / f"state.db.damaged-{number}").read_bytes() == damage
-    assert opening().workloads() == []
+def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(
+    tmp_path: Path, opening: Opening, clock: Clock, damage: bytes
+) -> None:
+    clock.now = 1_800_000_000.0
+    for name in ("state.db.damaged-20270115T080000Z", "state.db.damaged-20270115T080000Z-2"):
+        for suffix in ("-wal", "-shm", ""):
+            (tmp_path / f"state.db{suffix}").write_bytes(damage + suffix.encode())
+        store = opening()
+        assert store.set_aside == tmp_path / name
+        assert store.set_aside.read_bytes() == damage
+        store.claim(1, "boot")
+        assert store.workloads() == []
+        assert store.add("time", b"{}").generation > clock.now, "what the old one counted does not return"
+        store.close()
+    assert opening().set_aside is None
 
 
-def test_pages_that_contradict_each_other_are_noticed(store: Store, tmp_path: Path, clock: Clock) -> None:
+def test_pages_that_contradict_each_other_are_noticed(store: Store, tmp_path: Path, opening: Opening) -> None:
     for n in range(200):
         store.add(f"w{n}", b"x" * 500)
     store.close()
     data = bytearray((tmp_path / "state.db").read_bytes())
     data[8192:12288] = os.urandom(4096)
     (tmp_path / "state.db").write_bytes(data)
-    with pytest.raises(StoreError) as caught:
-        Store(tmp_path, clock)
-    assert caught.value.code == "state_damaged"
+    assert opening().set_aside is not None
+
+
+def test_a_file_of_the_first_mooring_is_brought_up_to_date(tmp_path: Path, clock: Clock) -> None:
+    with sqlite3.connect(tmp_path / "state.db") as connection:
+        connection.executescript(f"{STEPS[0]} PRAGMA user_version = 1;")
+    connection.close()
+    store = Store(tmp_path, clock)
+    store.claim(1, "boot")
+    store.keep_era("time", store.add("time", b"{}").generation, Era("x", "time 1", b""))
+    assert store.era("x") == Era("x", "time 1", b"")
+    store.close()
+
+
+def test_eras_are_remembered_for_a_while_and_of_so_many_commands(store: Store, clock: Clock) -> None:
+    generation = store.add("time", b"{}").generation
+    for n in range(MAX_ERAS + 1):
+        clock.now += 1
+        store.keep_era("time", generation, Era(f"command {n}", "time 1", b""))
+    assert store.era("command 0") is None
+    store.keep_era("time", generation, Era("command 1", "time 2", b"{}"))
+    assert store.era("command 1") == Era("command 1", "time 2", b"{}")
+    clock.now += ERA_DAYS * DAY_S - 1
+    assert store.era("command 1") is not None
+    clock.now += 1
+    assert store.era("command 1") is None, "then it is found out anew"
+    with pytest.raises(StaleGeneration):
+        store.keep_era("time", generation + 1, Era("late", "time 1", b""))
 
 
 def test_a_file_of_a_newer_mooring_is_left_alone(store: Store, tmp_path: Path, clock: Clock) -> None:

@@ -218,3 +218,20 @@ def test_levels(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("MOORING_DEBUG", "1")
     assert said("error")[0] == "debug: debug of mooring.test"
     assert logging.getLogger("mooring").level == logging.NOTSET
+
+
+def test_a_disk_that_was_full_is_written_to_again() -> None:
+    pipe = Pipe()
+    stderr = os.open("/dev/full", os.O_WRONLY)
+    handler = BackgroundHandler(stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.start()
+    handler.emit(record("no room for this"))
+    give_up_at = time.monotonic() + PATIENCE_S
+    while handler._waiting_bytes and time.monotonic() < give_up_at:
+        time.sleep(0.001)
+    os.dup2(pipe.writer, stderr)
+    handler.emit(record("room again"))
+    handler.close()
+    os.close(stderr)
+    assert pipe.read_all() == b"room again\n"

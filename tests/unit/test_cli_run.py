@@ -181,8 +181,8 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("run time --port 1 -- uvx x", "error: --port: of use with --foreground only\n"),
-        ("run time --unix /s --drain-delay 1s -- uvx x", "error: --drain-delay, --unix: of use with"),
+        ("run time --port 1 -- uvx x", "error: --port: works only with --foreground\n"),
+        ("run time --unix /s --drain-delay 1s -- uvx x", "error: --drain-delay, --unix: works only with"),
         ("run", "'NAME'"),
         ("run -- uvx x", "hint: write: mooring run NAME -- uvx x\n"),
         ("run --foreground", "'NAME'"),
@@ -333,7 +333,12 @@ def test_help_shows_every_option_with_its_default_and_examples() -> None:
         assert f"[default: {default}]" in done.stdout
     for name in DEFAULT_NAMES:
         assert name in done.stdout, "--inherit-env tells what is passed on without it"
-    for title in ("Where it listens (with --foreground):", "Who may use it:", "Stopping:", "Examples:"):
+    for title in (
+        "Where it listens (with --foreground):",
+        "Who may use it (with --foreground):",
+        "Stopping:",
+        "Examples:",
+    ):
         assert f"{title}\n" in done.stdout
     assert "  mooring run --foreground time --port 4671 -- uvx mcp-server-time\n" in done.stdout
 

@@ -61,3 +61,12 @@ def test_a_file_that_is_old_is_put_aside(tmp_path: Path) -> None:
     logs.close()
     assert words(tmp_path / "one.log") == ["info new"]
     assert words(tmp_path / "one.log.1") == ["info old"]
+
+
+def test_a_disk_that_is_full_costs_lines_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "one.log").symlink_to("/dev/full")
+    logs = ServerLogs(tmp_path)
+    logs.emit(record("no room for this"))
+    logs.emit(record("two is ready", server="two"))
+    logs.close()
+    assert words(tmp_path / "two.log") == ["info two is ready"]

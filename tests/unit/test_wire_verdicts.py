@@ -5,7 +5,15 @@ import json
 import pytest
 
 from mooring.wire import failures, jsonrpc
-from mooring.wire.verdicts import Meaning, describe_status, is_read, judge, means_forgotten, parse_retry_after
+from mooring.wire.verdicts import (
+    Meaning,
+    describe_status,
+    is_read,
+    judge,
+    means_forgotten,
+    parse_retry_after,
+    words_of_refusal,
+)
 
 JSON, EVENTS = b"application/json; charset=utf-8", b"Text/Event-Stream"
 
@@ -97,3 +105,17 @@ def test_failures_say_whether_the_call_may_be_done_again() -> None:
         error = json.loads(failure.response("x"))["error"]
         assert error["data"] == {"reason": failure.reason, "retryable": retryable}
     assert "may have been executed" in failures.lost("tools/call", "cut", reads=False).message
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error":{"code":"x","message":"it sleeps\\u0007","hint":"wake it"}}', "it sleeps; wake it"),
+        (b'{"error":{"message":"it sleeps"}}', "it sleeps"),
+        (b'{"error":"no"}', ""),
+        (b"busy", ""),
+        (b'{"error":{"message":"%b"}}' % (b"x" * 1000), "x" * 300),
+    ],
+)
+def test_what_a_server_says_that_asks_to_come_back(body: bytes, words: str) -> None:
+    assert words_of_refusal(body) == words

@@ -5,17 +5,29 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from mooring.api.level import API_LEVEL, PREFIX
+from mooring.api.level import API_LEVEL, LASTING_PREFIX, NEWER_DAEMON, PREFIX
 from mooring.errors import MooringError, Unavailable, UserError
 
-__all__ = ["ApiClient", "NotRunning"]
+__all__ = ["Answer", "ApiClient", "NotRunning"]
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+LASTING = frozenset({"/daemon", "/daemon/stop"})
 _BY_STATUS: dict[int, type[MooringError]] = {400: UserError, 404: UserError, 409: UserError}
 
 
 class NotRunning(MooringError):
     """Nobody answers at the socket."""
+
+
+class Answer(dict[str, Any]):
+    """An object of the daemon's. One that an older daemon does not tell is missed in words."""
+
+    def __missing__(self, name: str) -> Any:
+        raise UserError(
+            f"the daemon is older than this command: it does not tell {name!r}",
+            code="api_mismatch",
+            hint=NEWER_DAEMON,
+        )
 
 
 class ApiClient:
@@ -28,14 +40,14 @@ class ApiClient:
         """The answer. Raises NotRunning, or the error that the daemon tells of."""
         status, headers, data = self._exchange(method, path, body, timeout_s)
         level = headers.get("mooring-api", "none")
-        if level != str(API_LEVEL):
+        if level != str(API_LEVEL) and path not in LASTING:
             raise UserError(
                 f"the daemon that answers speaks level {level} of the API, this command level {API_LEVEL}",
                 code="api_mismatch",
-                hint="mooring daemon stop ends it; the next command starts one of this version",
+                hint=NEWER_DAEMON,
             )
         try:
-            answer = json.loads(data)
+            answer = json.loads(data, object_hook=Answer)
         except ValueError:
             raise Unavailable("the daemon's answer cannot be read", code="bad_answer") from None
         if status == 200:
@@ -50,8 +62,9 @@ class ApiClient:
         self, method: str, path: str, body: Any, timeout_s: float | None
     ) -> tuple[int, dict[str, str], bytes]:
         content = b"" if body is None else json.dumps(body).encode()
+        prefix = LASTING_PREFIX if path in LASTING else PREFIX
         head = (
-            f"{method} {PREFIX}{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            f"{method} {prefix}{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
         )
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -24,8 +24,10 @@ class Route(NamedTuple):
     summary: str
     answer: Any
     handle: Callable[..., Coroutine[Any, Any, Any]]
-    """Called with the parameters of the path, and the body if there is one."""
+    """Called with the parameters of the path, and with `body` and `query` if it has them."""
     body: Any = None
+    query: Any = None
+    """What may follow a question mark: a Struct, all of whose members have defaults."""
 
     def match(self, method: str, path: str) -> dict[str, str] | None:
         """The parameters, if it is this one."""
@@ -52,7 +54,7 @@ def find_route(routes: list[Route], method: str, path: str) -> tuple[Route, dict
 
 def openapi(routes: list[Route]) -> bytes:
     """The OpenAPI document, made from the table and the types."""
-    kinds = [kind for route in routes for kind in (route.answer, route.body) if kind is not None]
+    kinds = [kind for route in routes for kind in (route.answer, route.body, route.query) if kind is not None]
     schemas, components = msgspec.json.schema_components(
         [*kinds, Problem], ref_template="#/components/schemas/{name}"
     )
@@ -65,7 +67,8 @@ def openapi(routes: list[Route]) -> bytes:
             "parameters": [
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
                 for name in _PARAMETER.findall(route.path)
-            ],
+            ]
+            + _query_parameters(route, components),
             "responses": {
                 "200": _content("done", named[str(route.answer)]),
                 "default": _content(
@@ -84,6 +87,13 @@ def openapi(routes: list[Route]) -> bytes:
         "components": {"schemas": components},
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2)
+
+
+def _query_parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]]:
+    if route.query is None:
+        return []
+    members = components[route.query.__name__]["properties"]
+    return [{"name": name, "in": "query", "schema": schema} for name, schema in members.items()]
 
 
 def _content(description: str, schema: Any) -> dict[str, Any]:

@@ -5,17 +5,22 @@ A client that goes away stops waiting; what it asked for is done all the same.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
-from mooring.api.level import API_LEVEL, PREFIX
+from mooring import __version__
+from mooring.api.level import API_LEVEL, NEWER_DAEMON, PREFIX
+from mooring.api.reports import report
 from mooring.api.routes import Route, find_route, openapi
-from mooring.api.types import Changed, Daemon, Instance, Run, Server
+from mooring.api.types import Changed, Daemon, Event, Run, Server, WaitQuery, WhichEvents
 from mooring.errors import ListenFailed, MooringError, ServerFailed, Unavailable, UserError
 from mooring.wire.http import Exchange, Headers, Response
-from mooring.workloads.definition import load_options
+from mooring.workloads.definition import ServerOptions, dump_options, load_options
 from mooring.workloads.fleet import Fleet, Seen
 
 __all__ = ["Api"]
@@ -51,16 +56,20 @@ class Api:
         self._stop = stop
         self._calls_s = calls_s
         self._tasks: set[asyncio.Task[None]] = set()
+        changing = partial(Route, answer=Changed, query=WaitQuery)
         self.routes = [
             Route("GET", "/daemon", "The daemon itself", Daemon, self._daemon),
             Route("POST", "/daemon/stop", "End the daemon, after what is under way", Changed, self._end),
+            Route("GET", "/events", "What has happened", list[Event], self._events, query=WhichEvents),
             Route("GET", "/servers", "All servers", list[Server], self._servers),
             Route("GET", "/servers/{name}", "One server", Server, self._server),
-            Route("PUT", "/servers/{name}", "Have a server run, as described", Changed, self._run, Run),
-            Route("DELETE", "/servers/{name}", "Forget a server, when it has ended", Changed, self._remove),
-            Route("POST", "/servers/{name}/start", "Have it run, now", Changed, self._start),
-            Route("POST", "/servers/{name}/stop", "Have it not run; waits for that", Changed, self._stop_one),
-            Route("POST", "/servers/{name}/restart", "End it, then run it", Changed, self._restart),
+            Route(
+                "PUT", "/servers/{name}", "Have a server, as described", Changed, self._run, Run, WaitQuery
+            ),
+            changing("DELETE", "/servers/{name}", "Forget a server, when it has ended", handle=self._remove),
+            changing("POST", "/servers/{name}/start", "Have it run, now", handle=self._start),
+            changing("POST", "/servers/{name}/stop", "Have it not run", handle=self._stop_one),
+            changing("POST", "/servers/{name}/restart", "End it, then run it", handle=self._restart),
         ]
 
     def __call__(self, exchange: Exchange) -> None:
@@ -86,6 +95,8 @@ class Api:
         try:
             if route.body is not None:
                 parameters["body"] = _body(exchange.request.body, route.body)
+            if route.query is not None:
+                parameters["query"] = _query(exchange.request.query, route.query)
             answer = await route.handle(**parameters)
         except MooringError as error:
             exchange.respond(_refusal(error, _status(error)))
@@ -105,6 +116,15 @@ class Api:
         asyncio.get_running_loop().call_soon(self._stop, "asked for by the API")
         return Changed(changed=True)
 
+    async def _events(self, query: WhichEvents) -> list[Event]:
+        history = self._fleet.history
+        found = await history.read(query.name, after=query.after, since=query.since, wait_s=0.0)
+        if query.name and not found and not query.after:
+            self._fleet.seen(query.name)  # raises if there is no such server, and was none
+        if not found and query.wait_s:
+            found = await history.read(query.name, after=query.after, since=query.since, wait_s=query.wait_s)
+        return [Event(**event._asdict()) for event in found]
+
     # Servers
 
     async def _servers(self) -> list[Server]:
@@ -113,64 +133,64 @@ class Api:
     async def _server(self, name: str) -> Server:
         return self._told(self._fleet.seen(name))
 
-    async def _run(self, name: str, body: Run) -> Changed:
-        try:
-            options = load_options(msgspec.json.encode({**body.options, "name": name}))
-        except msgspec.DecodeError as error:
-            raise UserError(f"the description is malformed: {error}", code="bad_request") from None
-        changed = await self._fleet.run(options, replace=body.replace, calls_s=self._calls_s)
+    async def _run(self, name: str, body: Run, query: WaitQuery) -> Changed:
+        changed = await self._fleet.run(
+            _described(name, body), replace=body.replace, calls_s=self._calls_s, wait=query.wait
+        )
+        return self._changed(name, changed=changed)
+
+    async def _remove(self, name: str, query: WaitQuery) -> Changed:
+        return Changed(changed=True, cut=await self._fleet.remove(name, self._calls_s, wait=query.wait))
+
+    async def _start(self, name: str, query: WaitQuery) -> Changed:
+        await self._fleet.start(name)
+        return self._changed(name)
+
+    async def _stop_one(self, name: str, query: WaitQuery) -> Changed:
+        return Changed(changed=True, cut=await self._fleet.stop(name, self._calls_s, wait=query.wait))
+
+    async def _restart(self, name: str, query: WaitQuery) -> Changed:
+        await self._fleet.restart(name, self._calls_s, wait=query.wait)
+        return self._changed(name)
+
+    def _changed(self, name: str, *, changed: bool = True) -> Changed:
         return Changed(changed=changed, server=self._told(self._fleet.seen(name)))
 
-    async def _remove(self, name: str) -> Changed:
-        return Changed(changed=True, cut=await self._fleet.remove(name, self._calls_s))
-
-    async def _start(self, name: str) -> Changed:
-        await self._fleet.start(name)
-        return Changed(changed=True, server=self._told(self._fleet.seen(name)))
-
-    async def _stop_one(self, name: str) -> Changed:
-        cut = await self._fleet.stop(name, self._calls_s)
-        return Changed(changed=True, cut=cut)
-
-    async def _restart(self, name: str) -> Changed:
-        await self._fleet.restart(name, self._calls_s)
-        return Changed(changed=True, server=self._told(self._fleet.seen(name)))
-
     def _told(self, seen: Seen) -> Server:
-        wanted, live, snapshot = seen.wanted, seen.live, seen.snapshot()
-        instances = [] if live is None else live.workload.report()
-        proxy = None if live is None else live.workload.proxy
-        return Server(
-            name=wanted.name,
-            desired=str(wanted.desired),
-            state=_at_rest(seen) if snapshot is None else str(snapshot.state),
-            reason="asked" if snapshot is None else str(snapshot.reason.code),
-            reason_text=seen.problem if snapshot is None else snapshot.reason.text,
-            generation=wanted.generation,
+        return report(
+            seen,
             pid=self._about().pid,
-            url=self._url_of(wanted.name),
-            started_at=None if live is None else live.began_at,
-            restarts=0 if snapshot is None else snapshot.restarts,
-            attempt=0 if snapshot is None else snapshot.attempt,
-            attempts=0 if snapshot is None else snapshot.attempts,
-            retry_in_s=None if snapshot is None else snapshot.retry_in_s,
-            last_exit="" if snapshot is None else snapshot.last_exit,
-            sessions=0 if proxy is None else len(proxy.sessions),
-            calls=0 if proxy is None else proxy.calls_in_flight,
-            calls_total=0 if proxy is None else proxy.stats.calls,
-            memory_bytes=sum(self._memory_of(one.pid) for one in instances),
-            instances=[
-                Instance(pid=one.pid, use=one.use, session=one.session, age_s=one.age_s) for one in instances
-            ],
-            command=[] if seen.options is None else list(seen.options.argv),
+            url=self._url_of(seen.wanted.name),
+            memory_of=self._memory_of,
+            now=time.time(),
         )
 
 
-def _at_rest(seen: Seen) -> str:
-    """The state of a server that has no live generation."""
-    if seen.wanted.is_stopped:
-        return "stopped"
-    return "failed" if seen.problem else "starting"
+def _described(name: str, run: Run) -> ServerOptions:
+    """The server that is asked for. Nothing in it is passed over: it may come from a newer Mooring."""
+    try:
+        options = load_options(msgspec.json.encode({**run.options, "name": name}))
+    except msgspec.DecodeError as error:
+        raise UserError(f"the description is malformed: {error}", code="bad_request") from None
+    known = msgspec.json.decode(dump_options(options))
+    if unknown := sorted(_members(run.options) - _members(known)):
+        raise UserError(
+            f"this daemon (version {__version__}) does not know {', '.join(unknown)}",
+            code="unknown_option",
+            hint=NEWER_DAEMON,
+        )
+    return options
+
+
+def _members(options: dict[str, Any]) -> set[str]:
+    """Names of options, and of their options; but not of variables, which are the user's."""
+    nested = {
+        f"{name}.{member}"
+        for name, value in options.items()
+        if isinstance(value, dict) and name != "env"
+        for member in value
+    }
+    return options.keys() | nested
 
 
 def _body(data: bytes, kind: Any) -> Any:
@@ -180,10 +200,17 @@ def _body(data: bytes, kind: Any) -> Any:
         raise UserError(f"the body is malformed: {error}", code="bad_request") from None
 
 
+def _query(text: str, kind: Any) -> Any:
+    try:
+        return msgspec.convert(dict(parse_qsl(text)), kind, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise UserError(f"the query is malformed: {error}", code="bad_request", hint=NEWER_DAEMON) from None
+
+
 def _not_there(path: str, methods: list[str]) -> MooringError:
     if methods:
         return UserError(f"{path} takes {', '.join(methods)}", code="method_not_allowed")
-    hint = f"{PREFIX}/openapi.json lists what there is; the daemon may be older than what asks"
+    hint = f"{PREFIX}/openapi.json lists what there is. If a command asked: {NEWER_DAEMON}"
     return UserError(f"there is nothing at {path}", code="not_found", hint=hint)
 
 

@@ -1,12 +1,26 @@
 """What the API says and takes. These names are an interface: they change with the changelog only."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from mooring.api.level import API_LEVEL
 
-__all__ = ["Changed", "Daemon", "Instance", "Problem", "Run", "Server"]
+__all__ = [
+    "Changed",
+    "Daemon",
+    "Event",
+    "Instance",
+    "Problem",
+    "Run",
+    "Server",
+    "ServerExit",
+    "WaitQuery",
+    "WhichEvents",
+]
+
+MAX_WAIT_S = 60
+"""For events that have not happened yet; whoever wants to wait longer asks again."""
 
 
 class Daemon(msgspec.Struct, kw_only=True):
@@ -26,8 +40,21 @@ class Instance(msgspec.Struct, kw_only=True):
 
     pid: int
     use: str
+    """serving, probing, spare or stopping."""
     session: str | None
-    age_s: float
+    since: float
+
+
+class ServerExit(msgspec.Struct, kw_only=True):
+    """A process of a server that ended, and nobody had asked it to; or that was given up."""
+
+    at: float
+    pid: int
+    code: int | None
+    """Its exit status, if it exited by itself."""
+    signal: int | None
+    """The signal that ended it, if one did."""
+    ran_s: float
 
 
 class Server(msgspec.Struct, kw_only=True):
@@ -37,7 +64,9 @@ class Server(msgspec.Struct, kw_only=True):
     desired: str
     state: str
     reason: str
+    """A stable code; `reason_text` is for people, and `hint` says what to do."""
     reason_text: str
+    hint: str
     generation: int
     pid: int
     """Of the daemon, which owns it."""
@@ -54,7 +83,42 @@ class Server(msgspec.Struct, kw_only=True):
     calls_total: int
     memory_bytes: int
     instances: list[Instance]
+    exits: list[ServerExit]
+    """Of this generation; the latest last."""
+    stderr: list[str]
+    """Its last lines, while it does not work."""
+    versions: list[str]
+    """Revisions of the protocol that the server and its sessions speak."""
     command: list[str]
+
+
+class Event(msgspec.Struct, kw_only=True):
+    """Something that happened to a server; to the daemon, if it has no name."""
+
+    number: int
+    """Grows; ask for what came `after` it."""
+    at: float
+    name: str
+    generation: int
+    kind: str
+    text: str
+
+
+class WhichEvents(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which events are asked for."""
+
+    name: str = ""
+    after: int = 0
+    since: float = 0.0
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0
+    """If there are none: how long to wait for one."""
+
+
+class WaitQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a change is made."""
+
+    wait: bool = True
+    """Answer when it is done; if not, when it is certain that it will be."""
 
 
 class Run(msgspec.Struct, kw_only=True):

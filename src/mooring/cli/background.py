@@ -9,6 +9,7 @@ soon as there is room. The thread writes to the descriptor itself: it may be stu
 for ever, and would then hold a lock of `sys.stderr` that the interpreter wants at exit.
 """
 
+import errno
 import logging
 import os
 import select
@@ -17,6 +18,8 @@ import threading
 __all__ = ["BackgroundHandler"]
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""Stderr is a file on a disk that is full: these lines are lost, but others may find room."""
 LIMIT_BYTES = 8 * 1024 * 1024
 """Lines that wait for a reader of stderr: some ten thousand."""
 
@@ -80,8 +83,9 @@ class BackgroundHandler(logging.Handler):
                 lines.append(self._encoded(_told_of(dropped)))
             try:
                 self._write(b"".join(lines))
-            except OSError:
-                return  # stderr is gone; what follows is dropped when the limit is reached
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    return  # stderr is gone; what follows is dropped when the limit is reached
             with self._changed:
                 self._waiting_bytes = sum(map(len, self._lines))
 

@@ -8,16 +8,23 @@ from pathlib import Path
 
 import click
 
-from mooring.cli.values import Parsed, parse_duration, parse_name
+from mooring.cli.names import KNOWN_NAME
+from mooring.cli.values import Parsed, parse_duration
 from mooring.errors import UserError
 
 __all__ = ["logs"]
 
 FOLLOW_S = 0.2
+EXAMPLES = """\
+\b
+Examples:
+  mooring logs time
+  mooring logs -f --since 10m time
+"""
 
 
-@click.command(short_help="Show what a server said, and what became of it.")
-@click.argument("name", type=Parsed("name", parse_name))
+@click.command(short_help="Show what a server said, and what became of it.", epilog=EXAMPLES)
+@click.argument("name", type=KNOWN_NAME)
 @click.option("-f", "--follow", is_flag=True, help="Go on as more is written, until Ctrl-C.")
 @click.option(
     "--since", type=Parsed("time", parse_duration), help="Only what was written so long ago, or later."
@@ -28,7 +35,9 @@ def logs(name: str, follow: bool, since: float | None) -> None:
 
     path = find_places(os.environ).logs / f"{name}.log"
     if not path.exists():
-        raise UserError(f"there is no log of a server named {name}", code="unknown_server", hint="mooring ls")
+        raise UserError(
+            f"there is no log of a server named {name}", code="unknown_server", hint="mooring ls lists all"
+        )
     oldest = "" if since is None else datetime.fromtimestamp(time.time() - since, UTC).isoformat()
     for older in sorted(path.parent.glob(f"{name}.log.*"), reverse=True):
         _show(older.read_text(encoding="utf-8").splitlines(), oldest)

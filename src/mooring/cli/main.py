@@ -12,6 +12,7 @@ import click
 
 from mooring import __version__
 from mooring.cli.completion import completion
+from mooring.cli.events import events
 from mooring.cli.logs import logs
 from mooring.cli.run import run
 from mooring.cli.serve import serve
@@ -25,8 +26,9 @@ EXAMPLES = """\
 \b
 Examples:
   mooring run time -- uvx mcp-server-time
+  mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring ls
-  mooring stdio http://127.0.0.1:4670/time/mcp
+  mooring stdio time
   mooring run --help
   eval "$(mooring completion bash)"
 
@@ -53,6 +55,7 @@ cli.add_command(run)
 for command in COMMANDS:
     cli.add_command(command)
 cli.add_command(logs)
+cli.add_command(events)
 cli.add_command(serve)
 cli.add_command(stdio)
 cli.add_command(completion)

@@ -13,10 +13,11 @@ from mooring.errors import UserError
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.environment import build_environment, read_env_file
+from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 
-__all__ = ["plan_foreground", "plan_server"]
+__all__ = ["check_server", "plan_foreground", "plan_server"]
 
 
 def plan_foreground(
@@ -43,7 +44,7 @@ def plan_server(
         raise UserError(
             "there is no command to run" if not command else "the command to run is empty",
             code="no_command",
-            hint=f"put it after --, as in: mooring run --foreground {given['name']} -- uvx mcp-server-time",
+            hint=f"put it after --, as in: mooring run {given['name']} -- uvx mcp-server-time",
         )
     file_variables: dict[str, str] = {}
     for name in given["env_file"]:
@@ -74,6 +75,11 @@ def plan_server(
         restarts=RestartPolicy(restart=not given["no_restart"]),
         patience=StopPatience(given["eof_grace"], given["stop_grace"]),
     )
+
+
+def check_server(options: ServerOptions) -> None:
+    """Can it be started at all? Raises UserError, before anybody is given a server that cannot."""
+    check_program(ProcessSpec(name=options.name, argv=options.argv, env=options.env, cwd=options.cwd))
 
 
 def _plan_listen(given: Mapping[str, Any], chosen: Collection[str]) -> ListenOptions:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import Unavailable
-from mooring.host.places import Places, find_places
+from mooring.host.places import Places, find_places, using
 
 __all__ = ["reach"]
 
@@ -23,11 +23,14 @@ def reach(*, start: bool = False) -> ApiClient:
     places = find_places(os.environ)
     client = ApiClient(places.socket)
     try:
-        client.ask("GET", "/daemon")
+        port = client.ask("GET", "/daemon")["port"]
+        if "MOORING_PORT" in os.environ and places.port not in (0, port):
+            text = f"Mooring runs already, on port {port}; MOORING_PORT counts when it is started"
+            print(f"note: {text}", file=sys.stderr)
     except NotRunning as error:
         if not start:
             error.message = "Mooring does not run"
-            error.hint = "mooring run NAME -- COMMAND starts it with a server, mooring serve without"
+            error.hint = "mooring start --all brings back the servers you have, mooring run adds one"
             raise
         _start(places, client)
     return client
@@ -38,7 +41,8 @@ def _start(places: Places, client: ApiClient) -> None:
     import subprocess  # noqa: PLC0415 - rarely needed
 
     places.make()
-    begins_at = places.log.stat().st_size if places.log.exists() else 0
+    with using(places.log), open(places.log, "ab", opener=_private) as log:
+        begins_at = log.tell()
     command = [sys.executable, "-m", "mooring", "serve", "--detached"]
     process: subprocess.Popen[bytes] | None = None
     give_up_at = time.monotonic() + START_S
@@ -59,11 +63,7 @@ def _start(places: Places, client: ApiClient) -> None:
                     start_new_session=True,
                 )
         elif process.returncode is not None:
-            raise Unavailable(
-                f"Mooring cannot be started: {_last_words(places.log, begins_at)}",
-                code="daemon_failed",
-                hint=f"{places.log} has the rest",
-            )
+            raise _failed(places.log, begins_at)
         time.sleep(LOOK_AGAIN_S)
     raise Unavailable(
         "Mooring was started and does not answer", code="daemon_silent", hint=f"see {places.log}"
@@ -81,8 +81,15 @@ def _answers(client: ApiClient) -> Any:
         return None
 
 
-def _last_words(log: Path, begins_at: int) -> str:
+def _failed(log: Path, begins_at: int) -> Unavailable:
+    """What a daemon said that ended at once: its error and its hint, or else its last lines."""
     with log.open("rb") as file:
         file.seek(begins_at)
         lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
-    return " / ".join(lines[-SHOWN_LINES:]) or "it says nothing"
+    said = {kind: text for kind, colon, text in (line.partition(": ") for line in lines) if colon}
+    message = said.get("error") or " / ".join(lines[-SHOWN_LINES:])
+    if not message:
+        message = "it could not even write down why"
+        said = {"hint": "make room on the disk; mooring serve says why"}
+    hint = said.get("hint") or f"{log} has the rest"
+    return Unavailable(f"Mooring cannot be started: {message}", code="daemon_failed", hint=hint)

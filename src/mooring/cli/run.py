@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from mooring.cli.layout import ServerCommand, log_options, section
+from mooring.cli.sources import parse_source
 from mooring.cli.values import (
     Parsed,
     parse_assignment,
@@ -44,11 +45,12 @@ FOREGROUND_ONLY = frozenset(
         "drain_timeout",
     }
 )
+BACKGROUND_ONLY = frozenset({"replace", "no_wait", "as_json"})
 READABLE_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
 mode = section("Mode")
 where = section("Where it listens (with --foreground)")
-who = section("Who may use it")
+who = section("Who may use it (with --foreground)")
 environment = section("What the server gets")
 sessions = section("Sessions and calls")
 ending = section("Stopping")
@@ -57,6 +59,8 @@ EXAMPLES = """\
 \b
 Examples:
   mooring run time -- uvx mcp-server-time
+  mooring run time --from uvx:mcp-server-time -- --local-timezone UTC
+  mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring run git --pass-env GITHUB_TOKEN -- uvx mcp-server-git
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
   mooring run --foreground demo --port 0 -- python -m mooring.demo
@@ -87,8 +91,18 @@ def _in_kubernetes() -> bool:
 @mode(
     "--foreground", is_flag=True, help="Serve from this process until it is told to stop; without the daemon."
 )
+@mode(
+    "--from",
+    "source",
+    type=Parsed("source", parse_source),
+    metavar="SOURCE",
+    help="Run npx:PACKAGE[@VERSION], uvx:PACKAGE[@VERSION] or python:MODULE, with the arguments after --.",
+)
 @mode("--replace", is_flag=True, help="Put it in the place of a server of that name with another definition.")
 @mode("--no-wait", is_flag=True, help="Do not wait until it is ready.")
+@mode(
+    "--json", "as_json", is_flag=True, help="Print the server as JSON, for programs; not with --foreground."
+)
 @where("--host", metavar="HOST", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @where(
     "--port",
@@ -202,20 +216,24 @@ def _in_kubernetes() -> bool:
 @sessions(
     "--retry", is_flag=True, help="If the server dies, run reads and tools marked as repeatable once more."
 )
-@sessions("--no-restart", is_flag=True, help="If the server dies, do not start it again: exit 1.")
+@sessions(
+    "--no-restart",
+    is_flag=True,
+    help="With --foreground: if the server dies, do not start it again, but exit 1.",
+)
 @ending(
     "--drain-delay",
     type=SPAN,
     default=lambda: "5s" if _in_kubernetes() else "0s",
     show_default="0s; 5s in Kubernetes",
-    help="After a signal, go on as before for so long, until nobody is sent here any more.",
+    help="With --foreground: after a signal, go on so long, until nobody is sent here any more.",
 )
 @ending(
     "--drain-timeout",
     type=LIMIT,
     default=lambda: "20s" if _in_kubernetes() else "25s",
     show_default="25s; 20s in Kubernetes",
-    help="Then give calls, and the stopping of the server, so long.",
+    help="With --foreground: then give calls, and the stopping of the server, so long.",
 )
 @ending(
     "--eof-grace",
@@ -235,36 +253,45 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     with a process of its own, and keep their session when that process crashes. The server
     runs in the background, also after a restart of Mooring; with --foreground in this process,
     at /mcp, and without keeping anything.
+
+    It returns when the server is ready, and prints its URL. To run the same again is nothing;
+    another command under the same NAME needs --replace.
     """
     chosen = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
     run_it = _run_here if given["foreground"] else _run_in_background
-    return run_it(given, chosen, ctx.obj)
+    return run_it(given, chosen, (*(given["source"] or ()), *ctx.obj))
+
+
+def _options(names: list[str]) -> str:
+    return ", ".join(f"--{name.removeprefix('as_').replace('_', '-')}" for name in names)
 
 
 def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:
     """Give the server to the daemon, and wait until it is known whether it works."""
     if wrong := sorted(chosen & FOREGROUND_ONLY):
-        told = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
-        raise UserError(f"{told}: of use with --foreground only", code="foreground_only", hint="leave it out")
+        raise UserError(
+            f"{_options(wrong)}: works only with --foreground",
+            code="foreground_only",
+            hint="add --foreground",
+        )
     import json  # noqa: PLC0415 - heavy from here on
 
-    from mooring.cli.asking import wait_ready  # noqa: PLC0415
-    from mooring.cli.plan import plan_server  # noqa: PLC0415
-    from mooring.cli.reach import reach  # noqa: PLC0415
+    from mooring.cli.changing import run_server  # noqa: PLC0415
+    from mooring.cli.plan import check_server, plan_server  # noqa: PLC0415
     from mooring.workloads.definition import dump_options  # noqa: PLC0415
 
     # The daemon's own directory is of no meaning to anybody.
     options = plan_server({**given, "cwd": given["cwd"] or str(Path.cwd())}, chosen, command, os.environ)
-    client = reach(start=True)
+    check_server(options)
     body = {"options": json.loads(dump_options(options)), "replace": given["replace"]}
-    server = client.ask("PUT", f"/servers/{given['name']}", body)["server"]
-    if not given["no_wait"]:
-        server = wait_ready(client, given["name"])
-    click.echo(server["url"])
-    return 0
+    return run_server(given["name"], body, wait=not given["no_wait"], as_json=given["as_json"])
 
 
 def _run_here(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:
+    if wrong := sorted(chosen & BACKGROUND_ONLY):
+        raise UserError(
+            f"{_options(wrong)}: does not go with --foreground", code="background_only", hint="leave it out"
+        )
     # Heavy from here on.
     from mooring.cli import output  # noqa: PLC0415
     from mooring.cli.plan import plan_foreground  # noqa: PLC0415

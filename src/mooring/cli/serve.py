@@ -11,7 +11,22 @@ from mooring.cli.values import Parsed, parse_limit
 __all__ = ["serve"]
 
 
-@click.command(cls=SectionedCommand, short_help="Run the daemon in the foreground.")
+EXAMPLES = """\
+\b
+Examples:
+  mooring serve
+  MOORING_PORT=4680 MOORING_STATE_DIR=/srv/mooring mooring serve --log-format json
+
+\b
+Exit status:
+  0  stopped as asked
+  1  the port or the state cannot be used
+  2  wrong usage or configuration
+  3  a call was cut off at the deadline of a shutdown
+"""
+
+
+@click.command(cls=SectionedCommand, short_help="Run the daemon in the foreground.", epilog=EXAMPLES)
 @click.option("--detached", is_flag=True, hidden=True)
 @section("Stopping")(
     "--drain-timeout",
@@ -24,7 +39,7 @@ __all__ = ["serve"]
 def serve(**given: Any) -> int:
     """Run the daemon in the foreground: for systemd, a container, or to see what it does.
 
-    Other commands start it by themselves when they need it. It serves all servers at
+    run, start, restart and stdio start it by themselves if it does not run. It serves all servers at
     http://127.0.0.1:4670/NAME/mcp, or on the port that MOORING_PORT says, and keeps its state in
     MOORING_STATE_DIR.
     """

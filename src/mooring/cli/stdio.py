@@ -1,13 +1,17 @@
-"""`mooring stdio`: a server that is reached by a URL, for clients that can only launch a command."""
+"""`mooring stdio`: a server of the daemon, or one at a URL, for clients that can only launch a command."""
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mooring.cli.layout import SectionedCommand, log_options, section
-from mooring.cli.values import Parsed, parse_header_source, parse_limit
+from mooring.cli.names import KnownName
+from mooring.cli.values import Parsed, parse_header_source, parse_limit, parse_name
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 __all__ = ["stdio"]
 
@@ -19,6 +23,7 @@ ending = section("Stopping")
 EXAMPLES = """\
 \b
 Examples:
+  mooring stdio time
   mooring stdio http://127.0.0.1:4670/mcp
   mooring stdio --token-file ~/.config/token https://mcp.example/mcp
   mooring stdio --header-env X-Api-Key=MY_KEY https://mcp.example/mcp
@@ -26,7 +31,7 @@ Examples:
 
 \b
 In the configuration of a client:
-  {"command": "mooring", "args": ["stdio", "http://127.0.0.1:4670/mcp"]}
+  {"command": "mooring", "args": ["stdio", "time"]}
 
 \b
 Exit status:
@@ -36,10 +41,15 @@ Exit status:
 """
 
 
+def _parse_server(text: str) -> str:
+    """No name has a colon, and every URL does."""
+    return text if ":" in text else parse_name(text)
+
+
 @click.command(
-    cls=SectionedCommand, epilog=EXAMPLES, short_help="Speak MCP on stdin and stdout for a server at a URL."
+    cls=SectionedCommand, epilog=EXAMPLES, short_help="Speak MCP on stdin and stdout for a server."
 )
-@click.argument("url")
+@click.argument("server", type=KnownName("name or url", _parse_server), metavar="NAME|URL")
 @who(
     "--token-file",
     type=READABLE_FILE,
@@ -68,10 +78,11 @@ Exit status:
 )
 @log_options
 def stdio(**given: Any) -> int:
-    """Speak MCP on stdin and stdout, for a server at URL.
+    """Speak MCP on stdin and stdout, for a server of the daemon or at a URL.
 
-    For AI clients that can only launch a command. URL is that of a Mooring endpoint, or of any
-    MCP server that speaks Streamable HTTP: http, https, or unix:PATH. The client keeps its
+    For AI clients that can only launch a command. NAME is that of a server that `mooring ls`
+    lists; the daemon is started if it does not run. URL is that of a Mooring endpoint, or of
+    any MCP server that speaks Streamable HTTP: http, https, or unix:PATH. The client keeps its
     session when the server is restarted, forgets it, or cannot be reached for a while.
     """
     # Heavy from here on.
@@ -84,7 +95,7 @@ def stdio(**given: Any) -> int:
         try:
             status: int = host.main(
                 host.StdioOptions(
-                    url=given["url"],
+                    url=_url_of(given["server"], log),
                     headers=headers_from(dict(given["header_env"]), os.environ),
                     token_file=Path(given["token_file"]) if given["token_file"] else None,
                     ca_file=Path(given["ca_file"]) if given["ca_file"] else None,
@@ -96,3 +107,15 @@ def stdio(**given: Any) -> int:
                 raise  # told like every other error
             return output.log_failure(log, error)
         return status
+
+
+def _url_of(server: str, log: "Logger") -> str:
+    """Where a server of the daemon is; a URL is one already."""
+    if ":" in server:
+        return server
+    from mooring.cli.reach import reach  # noqa: PLC0415 - not for a URL
+
+    known = reach(start=True).ask("GET", f"/servers/{server}")
+    if known["desired"] == "stopped":
+        log.warning("%s is stopped: calls wait for a while; mooring start %s", server, server)
+    return str(known["url"])

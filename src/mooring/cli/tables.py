@@ -3,17 +3,32 @@
 import time
 from collections.abc import Iterable, Sequence
 
-__all__ = ["age", "render", "size"]
+__all__ = ["age", "fitted", "render", "size"]
 
 
-def render(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def render(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table whose columns are as wide as they must be; nothing after the last one."""
     lines = [list(head), *(list(row) for row in rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
-    return "\n".join(
+    return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
-    )
+    ]
+
+
+def fitted(
+    head: Sequence[str], rows: Sequence[Sequence[str]], expendable: Iterable[str], width: int | None
+) -> list[str]:
+    """The same without as many of the expendable columns as it takes to be no wider than `width`."""
+    lines = render(head, rows)
+    for title in expendable:
+        if width is None or max(map(len, lines)) <= width:
+            break
+        at = head.index(title)
+        head = [*head[:at], *head[at + 1 :]]
+        rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+        lines = render(head, rows)
+    return lines
 
 
 def age(since: float | None) -> str:

@@ -13,6 +13,7 @@ import logging
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,12 +23,14 @@ from mooring import __version__
 from mooring.api.level import PREFIX
 from mooring.api.service import Api
 from mooring.api.types import Daemon
+from mooring.errors import ListenFailed
 from mooring.host import metrics
 from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_beside_many
 from mooring.host.loops import run_with_signals
+from mooring.host.neighbours import explained
 from mooring.host.ownership import Ownership, owning
-from mooring.host.places import Places
+from mooring.host.places import Places, using
 from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
 from mooring.host.stop import Stop
@@ -38,9 +41,15 @@ from mooring.http.limits import Limits
 from mooring.http.listener import Listener
 from mooring.http.router import Router
 from mooring.runtimes.descriptors import DESCRIPTORS
+from mooring.runtimes.household import Household
+from mooring.runtimes.leftovers import end_leftovers
+from mooring.runtimes.roll import Roll, boot_id
+from mooring.store.database import StoreError
 from mooring.store.store import Store
 from mooring.wire.http import Exchange, Headers, Response
 from mooring.workloads.fleet import Fleet
+from mooring.workloads.happenings import Happening, Kind
+from mooring.workloads.recovery import tell_of_damage, tell_of_leftovers, tell_of_predecessor
 from mooring.workloads.state import State
 
 __all__ = ["DaemonOptions", "main", "run"]
@@ -74,27 +83,58 @@ def main(options: DaemonOptions) -> int:
 
 
 async def run(options: DaemonOptions, stop: Stop) -> int:
-    """Serve until `stop`; returns the exit status. Raises AlreadyOwned, ListenFailed, StoreError."""
-    options.places.make()
-    with owning(options.places.lock) as ownership:
-        store = Store(options.places.state, time.time)
-        server_logs = ServerLogs(options.places.logs)
-        logging.getLogger("mooring").addHandler(server_logs)
-        nonce = store.claim(os.getpid(), _boot_id()).nonce
-        state = State(store)
+    """Serve until `stop`; returns the exit status. Raises MooringError for what cannot even begin."""
+    places = options.places
+    places.make()
+    boot = boot_id()
+    with owning(places.lock) as ownership, contextlib.ExitStack() as opened:
+        roll = Roll(places.roll, boot)
+        leftovers = await asyncio.to_thread(end_leftovers, roll)
+        with using(places.logs):
+            server_logs = ServerLogs(places.logs)
+        opened.enter_context(_logging_to(server_logs))
+        store = opened.enter_context(contextlib.closing(Store(places.state, time.time)))
+        tell_of_damage(store)
+        tell_of_predecessor(store.owner, boot)
+        nonce = store.claim(os.getpid(), boot).nonce
+        state = State(store, on_fenced=lambda: stop.request("another daemon has taken over"))
+        household = Household(time.monotonic, roll=roll)
         try:
-            return await _Serving(options, stop, state, nonce, server_logs).run(ownership)
+            await tell_of_leftovers(leftovers, state)
+            serving = _Serving(
+                options, stop, state, nonce=nonce, server_logs=server_logs, household=household
+            )
+            return await serving.run(ownership)
         finally:
+            await household.aclose()
+            with contextlib.suppress(StoreError):  # a disk that is full must not keep us from ending
+                await state.do(Store.release)
             await state.aclose()
-            logging.getLogger("mooring").removeHandler(server_logs)
-            server_logs.close()
+
+
+@contextlib.contextmanager
+def _logging_to(server_logs: ServerLogs) -> Iterator[None]:
+    logger = logging.getLogger("mooring")
+    logger.addHandler(server_logs)
+    try:
+        yield
+    finally:
+        logger.removeHandler(server_logs)
+        server_logs.close()
 
 
 class _Serving:
     """One life of the daemon, with all that it owns but the state."""
 
     def __init__(
-        self, options: DaemonOptions, stop: Stop, state: State, nonce: str, server_logs: ServerLogs
+        self,
+        options: DaemonOptions,
+        stop: Stop,
+        state: State,
+        *,
+        nonce: str,
+        server_logs: ServerLogs,
+        household: Household,
     ) -> None:
         self._options = options
         self._stop = stop
@@ -102,7 +142,13 @@ class _Serving:
         self._port = options.places.port
         self._started_at = time.time()
         router = Router(hint="servers are at /NAME/mcp")
-        self._fleet = Fleet(state, Street(router, server_logs.forget), clock=time.monotonic, wall=time.time)
+        self._fleet = Fleet(
+            state,
+            Street(router, server_logs.forget),
+            clock=time.monotonic,
+            wall=time.time,
+            household=household,
+        )
         self._api = Api(
             self._fleet,
             self._about,
@@ -139,8 +185,11 @@ class _Serving:
         """Until it is told to end; returns the exit status."""
         try:
             await self._fleet.load()
+            if self._stop.requested:  # before anything was opened
+                return 0
             await self._listen()
             ownership.tell(**msgspec.to_builtins(self._about()))
+            await self._fleet.history.opened(f"pid {os.getpid()}, version {__version__}")
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
             await self._stop.wait_requested()
             return LOST_CALL if await self._shut_down() else 0
@@ -149,7 +198,10 @@ class _Serving:
 
     async def _listen(self) -> None:
         host, socket = self._options.host, self._options.places.socket
-        [(_, self._port)] = await self._listener.listen_tcp(host, self._port)
+        try:
+            [(_, self._port)] = await self._listener.listen_tcp(host, self._port)
+        except ListenFailed as error:
+            raise await explained(error, host, self._port) from error
         socket.unlink(missing_ok=True)  # the lock is ours: whoever made it is gone
         await self._control.listen_unix(socket)
         log.info(
@@ -169,6 +221,8 @@ class _Serving:
         if not ending.done():
             self._fleet.hurry()
         cut = await ending
+        self._fleet.history.tell("", 0, Happening(Kind.DAEMON_ENDED, cause))
+        self._fleet.history.close()
         self._control.stop_accepting(0.0)
         flushed = (self._listener.wait_drained(), self._control.wait_drained(), self._api.wait_done())
         await until(None, FLUSH_S, *flushed)
@@ -183,7 +237,6 @@ class _Serving:
         for listener in (self._listener, self._control):
             listener.abort()
             await listener.aclose()
-        self._options.places.socket.unlink(missing_ok=True)
 
 
 def _limits() -> Limits:
@@ -202,20 +255,18 @@ def _add_pages(router: Router, api: Api, token: Path, stop: Stop) -> None:
 
 
 def _token(path: Path) -> str:
-    """The secret of the API on the TCP port; made once."""
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_text(encoding="ascii").strip()
-    token = secrets.token_urlsafe(32)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(token + "\n")
+    """The secret of the API on the TCP port; made once, and never seen half written."""
+    with using(path):
+        with contextlib.suppress(FileNotFoundError):
+            if token := path.read_text(encoding="ascii", errors="replace").strip():
+                return token
+        token, begun = secrets.token_urlsafe(32), path.with_name(f"{path.name}.new")
+        begun.unlink(missing_ok=True)
+        descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token + "\n")
+        begun.replace(path)
     return token
-
-
-def _boot_id() -> str:
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return ""
 
 
 def _memory_of(pid: int) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mooring.errors import Unavailable
+from mooring.host.places import using
 
 __all__ = ["AlreadyOwned", "holder", "owning"]
 
@@ -23,8 +24,9 @@ class AlreadyOwned(Unavailable):
 
 @contextlib.contextmanager
 def owning(path: Path) -> Iterator["Ownership"]:
-    """Hold the lock for the length of the block. Raises AlreadyOwned."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Hold the lock for the length of the block. Raises AlreadyOwned, StateUnusable."""
+    with using(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -33,7 +35,7 @@ def owning(path: Path) -> Iterator["Ownership"]:
             raise AlreadyOwned(
                 f"another daemon (pid {who}) has {path.parent}", code="already_running"
             ) from None
-        yield Ownership(descriptor)
+        yield Ownership(path, descriptor)
     finally:
         # The file stays: whoever waits for the lock must find the same one.
         os.close(descriptor)
@@ -42,14 +44,16 @@ def owning(path: Path) -> Iterator["Ownership"]:
 class Ownership:
     """The lock, held."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
         self._descriptor = descriptor
 
     def tell(self, **about: object) -> None:
-        """Write who holds it."""
+        """Write who holds it. Raises StateUnusable."""
         data = json.dumps(about).encode()
-        os.pwrite(self._descriptor, data, 0)
-        os.ftruncate(self._descriptor, len(data))
+        with using(self._path):
+            os.pwrite(self._descriptor, data, 0)
+            os.ftruncate(self._descriptor, len(data))
 
 
 def holder(path: Path) -> dict[str, object]:

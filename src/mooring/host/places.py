@@ -1,15 +1,17 @@
 """Where the daemon keeps its things, and where it is reached. One place for each state directory."""
 
+import errno
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mooring.errors import UserError
+from mooring.errors import MooringError, UserError
 
-__all__ = ["Places", "find_places"]
+__all__ = ["Places", "StateUnusable", "find_places", "using"]
 
 DEFAULT_PORT = 4670
 LONGEST_SOCKET_PATH = 100
@@ -38,6 +40,11 @@ class Places(NamedTuple):
         return self.state / "logs"
 
     @property
+    def roll(self) -> Path:
+        """Which processes there are; see `runtimes.roll`."""
+        return self.state / "instances"
+
+    @property
     def token(self) -> Path:
         """For the API on the TCP port."""
         return self.state / "token"
@@ -52,25 +59,39 @@ class Places(NamedTuple):
         return Path(tempfile.gettempdir()) / f"mooring-{os.getuid()}" / f"{name}.sock"
 
     def make(self) -> None:
-        """Have the directories, for the user alone. Raises UserError."""
-        for directory in (self.state, self.socket.parent):
-            try:
+        """Have the directories, for the user alone. Raises UserError, StateUnusable."""
+        for directory in (self.state, self.socket.parent, self.roll):
+            with using(directory):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 found = directory.stat()
-            except OSError as error:
-                raise _unusable(directory, error.strerror or str(error)) from None
+                if found.st_uid == os.getuid() and found.st_mode & 0o077:
+                    directory.chmod(0o700)
             if found.st_uid != os.getuid():
-                raise _unusable(directory, "it belongs to somebody else")
-            if found.st_mode & 0o077:
-                directory.chmod(0o700)
+                raise UserError(
+                    f"{directory} cannot be used for Mooring's state: it belongs to somebody else",
+                    code="state_unusable",
+                    hint="set MOORING_STATE_DIR to a directory that is yours",
+                )
 
 
-def _unusable(directory: Path, why: str) -> UserError:
-    return UserError(
-        f"{directory} cannot be used for Mooring's state: {why}",
-        code="state_unusable",
-        hint="set MOORING_STATE_DIR to a directory that is yours",
-    )
+class StateUnusable(MooringError):
+    """A file or directory that the daemon needs cannot be had."""
+
+
+@contextmanager
+def using(path: Path) -> Iterator[None]:
+    """What the system has against it, in words that say what to do. Raises StateUnusable."""
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise StateUnusable(
+            f"{path} cannot be used: {error.strerror}",
+            code="disk_full" if is_full else "state_unusable",
+            hint="make room on its disk"
+            if is_full
+            else "make it readable and writable for you, or set MOORING_STATE_DIR to another directory",
+        ) from error
 
 
 def find_places(environment: Mapping[str, str]) -> Places:

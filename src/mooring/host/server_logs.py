@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
 
 __all__ = ["ServerLogs"]
 
@@ -27,8 +26,8 @@ class ServerLogs(logging.Handler):
     """Give it to the logger `mooring`. Records say by `server` whose they are."""
 
     def __init__(self, directory: Path, wall: Callable[[], float] = time.time) -> None:
-        super().__init__(logging.INFO)
         directory.mkdir(mode=0o700, exist_ok=True)
+        super().__init__(logging.INFO)
         self._directory = directory
         self._wall = wall
         self._files: dict[str, _File] = {}
@@ -76,16 +75,14 @@ class _File:
     def write(self, line: str, now: float) -> None:
         if self._size and (self._size + len(line) > MAX_FILE_BYTES or now - self._begun > OLD_S):
             self._put_aside()
-        self._stream.write(line)
-        self._stream.flush()
-        self._size += len(line)
+        # Unbuffered: what a full disk does not take must not come up again when the file is closed.
+        self._size += os.write(self._descriptor, line.encode(errors="backslashreplace"))
 
     def close(self) -> None:
-        self._stream.close()
+        os.close(self._descriptor)
 
     def _open(self) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._stream: TextIO = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = self._path.stat().st_size
         self._begun = _begun(self._path)
 

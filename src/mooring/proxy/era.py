@@ -18,10 +18,11 @@ from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.wire import jsonrpc
 from mooring.wire.eras import Preface
-from mooring.wire.jsonrpc import UNSUPPORTED_VERSION, Envelope, Id, error_code_of
+from mooring.wire.jsonrpc import Envelope, Id, error_code_of
 from mooring.wire.lines import LongLine
 from mooring.wire.members import read_members
 from mooring.wire.memory import Memory
+from mooring.wire.modern import UNSUPPORTED_VERSION
 from mooring.wire.revisions import MODERN, SERVED
 
 __all__ = ["Discovery", "discover_request", "find_era", "takes_handshakes"]

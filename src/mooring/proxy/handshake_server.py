@@ -25,12 +25,13 @@ from mooring.proxy.trunk import Trunk
 from mooring.proxy.trunks import Trunks
 from mooring.wire import jsonrpc
 from mooring.wire.eras import can_be_asked, discovery
-from mooring.wire.jsonrpc import INVALID_PARAMS, Envelope
+from mooring.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Envelope
 from mooring.wire.members import Members, read_members, write_members
-from mooring.wire.modern import DISCOVER, INTERACTIVE, LISTEN, LOG
+from mooring.wire.modern import DISCOVER, INTERACTIVE, LEVEL_KEY, LISTEN, LOG, ModernRequest
 from mooring.wire.notes import is_extension
 from mooring.wire.params import cancelled_id
 from mooring.wire.request_state import Sealer, digest
+from mooring.wire.shared import is_level
 
 __all__ = ["HandshakeServer"]
 
@@ -84,6 +85,9 @@ class HandshakeServer:
     def take(self, call: StatelessCall) -> None:
         """Serve it."""
         request = call.request
+        if (refusal := _refusal(request)) is not None:
+            call.refuse(*refusal, self._clock())
+            return
         declared, capabilities = _declared(request.capabilities)
         key = self._pool.key(call.principal, capabilities)
         if request.method == DISCOVER:
@@ -281,6 +285,15 @@ class HandshakeServer:
         self.hang_up()
         failure = Failure(reason, message)
         return sum(call.fail(failure) for call in list(self._calls))
+
+
+def _refusal(request: ModernRequest) -> tuple[int, str] | None:
+    """Why a request makes no sense to a handshake server; None if it does."""
+    if request.log_level is not None and not is_level(request.log_level):
+        return INVALID_PARAMS, f"{LEVEL_KEY} is no log level of the protocol"
+    if request.method.startswith("tasks/"):
+        return METHOD_NOT_FOUND, "tasks are not offered by a server of the handshake era"
+    return None
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from mooring.proxy.stateless_call import StatelessCall
-from mooring.wire.jsonrpc import UNSUPPORTED_VERSION
+from mooring.wire.modern import UNSUPPORTED_VERSION
 from mooring.wire.revisions import MODERN
 
 __all__ = ["LaterServer"]

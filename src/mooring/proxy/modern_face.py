@@ -28,6 +28,7 @@ from mooring.wire.modern import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_KEY
 from mooring.wire.notes import is_extension
 from mooring.wire.params import cancelled_id, progress_of_call
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, LATEST
+from mooring.wire.shared import is_level
 
 __all__ = ["ModernFace", "Subscription"]
 
@@ -163,7 +164,11 @@ class ModernFace(Face):
             self._initialize(id, params)
             return
         if method == "logging/setLevel":
-            self._level = _text(params, "level")
+            level = _text(params, "level")
+            if not is_level(level):
+                self._say(error_response(id, jsonrpc.INVALID_PARAMS, "params.level is no log level"))
+                return
+            self._level = level
             self._introduce_client()
         elif method == "resources/subscribe":
             uri = _text(params, "uri")

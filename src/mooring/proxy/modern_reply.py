@@ -10,17 +10,12 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from mooring.proxy.calls import JSON_HEADERS
+from mooring.proxy.streams import SSE_HEADERS
 from mooring.wire import sse
-from mooring.wire.http import Exchange, Headers, Response
+from mooring.wire.http import Exchange, Response
 from mooring.wire.modern import http_status
 
 __all__ = ["ModernReply"]
-
-STREAM_HEADERS: Headers = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 class ModernReply(Struct, eq=False):
@@ -81,7 +76,7 @@ class ModernReply(Struct, eq=False):
     def _begin(self, now: float) -> None:
         if not self._streaming:
             self._streaming = True
-            self._exchange.start(200, STREAM_HEADERS)
+            self._exchange.start(200, SSE_HEADERS)
 
     def _write(self, data: bytes, now: float) -> None:
         self._last_word = now

@@ -17,17 +17,18 @@ from msgspec import Raw
 from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.modern_face import ModernFace, Subscription
+from mooring.proxy.modern_listening import Listening
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import ExitLike
 from mooring.proxy.riders import Ride
 from mooring.proxy.stateless_call import StatelessCall
 from mooring.proxy.trunk import Trunk
 from mooring.proxy.trunks import Trunks
-from mooring.wire.eras import served_here, under_subscription
+from mooring.wire.eras import served_here
 from mooring.wire.jsonrpc import Envelope, note_line
-from mooring.wire.modern import ACKNOWLEDGED, ASKS_BY_RESULT, DISCOVER, LISTEN, LOG
+from mooring.wire.modern import ASKS_BY_RESULT, DISCOVER, LISTEN, LOG, without_level
 from mooring.wire.notes import is_extension
-from mooring.wire.params import subscription_of_note, without_token
+from mooring.wire.params import subscription_of_note, unambiguous
 
 __all__ = ["ModernServer"]
 
@@ -37,28 +38,20 @@ MOST_LISTENERS = 1024
 class _Passenger:
     """A request on its way."""
 
-    __slots__ = ("acknowledged", "call", "clock")
+    __slots__ = ("call", "clock", "wants_log")
 
     counts = True
     heard = True
     """Whoever goes has cancelled."""
 
-    def __init__(self, call: StatelessCall, clock: Callable[[], float]) -> None:
+    def __init__(self, call: StatelessCall, clock: Callable[[], float], *, wants_log: bool) -> None:
         self.call = call
         self.clock = clock
-        self.acknowledged = False
-        """A listener that was told what it will hear."""
-
-    @property
-    def wants_log(self) -> bool:
-        request = self.call.request
-        return request.log_level is not None and request.method != LISTEN  # which has no log
+        self.wants_log = wants_log
 
     def answered(self, ride: Ride, response: Envelope, now: float) -> None:
         try:
-            if response.result and ride.lasting:
-                response.result = Raw(under_subscription(response.result, ride.id))
-            elif response.result and ride.method == DISCOVER:
+            if response.result and ride.method == DISCOVER:
                 response.result = Raw(served_here(response.result))
         except msgspec.DecodeError as error:
             self.call.fail(Failure("bad_answer", f"the server's answer is malformed: {error}"), now)
@@ -72,16 +65,6 @@ class _Passenger:
         self.call.reply.note(line, self.clock())
 
     def noted(self, ride: Ride, note: Envelope, now: float) -> None:
-        self.call.reply.note(note_line(note.method, note.params), now)
-
-    def hear_news(self, ride: Ride, note: Envelope, now: float) -> None:
-        """A listener hears what it asked for; of a new instance it need not know that it was told again."""
-        if note.method == ACKNOWLEDGED:
-            ride.acknowledged = True
-            if self.acknowledged:
-                return
-            self.acknowledged = True
-        note.params = Raw(under_subscription(note.params, ride.id))
         self.call.reply.note(note_line(note.method, note.params), now)
 
 
@@ -98,17 +81,18 @@ class ModernServer:
         self._silent: set[Trunk] = set()
         """The same where instances are shared: what they log is not passed on any more."""
         self._faces: dict[Trunk, dict[ModernFace, None]] = {}
+        self._listeners: dict[Listening, None] = {}
 
     @property
     def calls_in_flight(self) -> int:
         """Listeners do not count, nor what sessions count themselves."""
-        return sum(not ride.lasting for _, ride, _ in self._passengers())
+        return len(self._passengers())
 
-    def _passengers(self) -> list[tuple[Trunk, Ride, _Passenger]]:
+    def _passengers(self) -> list[_Passenger]:
         return [
-            (trunk, ride, ride.rider)
+            ride.rider
             for trunk in (*self._trunks, *self._retired)
-            for ride in list(trunk.rides.values())
+            for ride in trunk.rides.values()
             if isinstance(ride.rider, _Passenger)
         ]
 
@@ -149,29 +133,45 @@ class ModernServer:
 
     def take(self, call: StatelessCall) -> None:
         """Send it on."""
-        request, passenger = call.request, _Passenger(call, self._clock)
-        trunk = self._free_for_log() if passenger.wants_log else self._any()
-        listens = request.method == LISTEN
-        if trunk is None or (listens and self._count_listeners() >= MOST_LISTENERS):
-            text = "too many wait for news, or for the log of their calls"
-            call.fail(Failure("too_many_listeners", text, retryable=True), self._clock())
+        request = call.request
+        if request.method == LISTEN:
+            self._listen(call)
             return
-        if listens:
-            call.reply.begin_stream(self._clock())
-        params, token = bytes(request.params), request.progress_token
-        ride = trunk.ride(
-            request.id,
-            request.method,
-            without_token(params) if token is None else params,
-            passenger,
-            token=token,
-            lasting=listens,
-        )
+        params = unambiguous(bytes(request.params))
+        trunk, wants_log = self._any(), False
+        if request.log_level is not None:
+            free = self._free_for_log()
+            if free is not None:
+                trunk, wants_log = free, True
+            elif self._policy.shared:
+                params = without_level(params)
+            else:
+                self._refuse(call, "too many want to hear the log of their calls")
+                return
+        passenger = _Passenger(call, self._clock, wants_log=wants_log)
+        ride = trunk.ride(request.id, request.method, params, passenger, token=request.progress_token)
         call.reply.on_gone(partial(self._leave, trunk, ride, passenger))
 
     def tell(self, note: Envelope) -> None:
         """A notification of a client that no revision knows."""
         self._any().tell(note_line(note.method, note.params))
+
+    def _refuse(self, call: StatelessCall, text: str) -> None:
+        call.fail(Failure("too_many_listeners", text, retryable=True), self._clock())
+
+    def _listen(self, call: StatelessCall) -> None:
+        if len(self._listeners) >= MOST_LISTENERS:
+            self._refuse(call, "too many wait for news")
+            return
+        call.reply.begin_stream(self._clock())
+        listener = Listening(call, self._forget)
+        self._listeners[listener] = None
+        call.reply.on_gone(lambda: listener.leave("the client disconnected"))
+        for trunk in self._trunks or [self._add()]:
+            listener.join(trunk)
+
+    def _forget(self, listener: Listening) -> None:
+        self._listeners.pop(listener, None)
 
     def _leave(self, trunk: Trunk, ride: Ride, passenger: _Passenger) -> None:
         """The client disconnected. What is still logged for it must not be read by the next one."""
@@ -180,15 +180,22 @@ class ModernServer:
             return
         self.stop_logging(trunk)
         if not self._policy.shared and trunk in self._trunks:
-            self._trunks.remove(trunk)
-            self._retired.append(trunk)
-            if not trunk.rides:
-                self.on_empty(trunk)
+            self._retire(trunk)
+
+    def _retire(self, trunk: Trunk) -> None:
+        self._trunks.remove(trunk)
+        self._retired.append(trunk)
+        if self._listeners and not self._trunks:
+            self._add()
+        for listener in list(self._listeners):
+            listener.part(trunk, "another one is listened to")
+        if not trunk.load:
+            self.on_empty(trunk)
 
     def _any(self) -> Trunk:
         most = self._policy.shared or 1
-        best = min(self._trunks[:most], key=lambda trunk: len(trunk.rides), default=None)
-        if best is None or (best.rides and len(self._trunks) < most):
+        best = min(self._trunks[:most], key=lambda trunk: trunk.load, default=None)
+        if best is None or (best.load and len(self._trunks) < most):
             return self._add()
         return best
 
@@ -196,19 +203,19 @@ class ModernServer:
         for trunk in self._trunks:
             if _log_reader(trunk) is None and not self._is_silenced(trunk):
                 return trunk
-        return self._add() if len(self._trunks) + len(self._retired) < self._policy.max_sessions else None
-
-    def _count_listeners(self) -> int:
-        return sum(ride.lasting for _, ride, _ in self._passengers())
+        most = self._policy.shared or self._policy.max_sessions
+        return self._add() if len(self._trunks) + len(self._retired) < most else None
 
     @property
     def has_listeners(self) -> bool:
         """Somebody waits for news."""
-        return self._count_listeners() > 0
+        return bool(self._listeners)
 
     def _add(self) -> Trunk:
         trunk = self._all.make(self)
         self._trunks.append(trunk)
+        for listener in list(self._listeners):
+            listener.join(trunk)
         return trunk
 
     # What a trunk tells
@@ -222,7 +229,7 @@ class ModernServer:
         number = subscription_of_note(note.params)
         if number is not None:
             ride = trunk.rides.get(number) if type(number) is int else None
-            if ride is not None and isinstance(ride.rider, _Passenger | Subscription):
+            if ride is not None and isinstance(ride.rider, Listening | Subscription):
                 ride.rider.hear_news(ride, note, self._clock())
         elif note.method == LOG and not self._is_silenced(trunk):
             reader = _log_reader(trunk) or self._only_face(trunk)
@@ -249,13 +256,15 @@ class ModernServer:
         """It was not introduced."""
 
     def on_empty(self, trunk: Trunk) -> None:
-        """One is kept; it goes when it is idle."""
+        """As many are kept as there may be for all; they go when they are idle."""
         if trunk in self._retired:
             self._retired.remove(trunk)
         elif trunk in self._trunks[max(self._policy.shared, 1) :]:
             self._trunks.remove(trunk)
         else:
             return
+        for listener in list(self._listeners):
+            listener.part(trunk, "not in use")
         self._silent.discard(trunk)
         self._all.end(trunk, "not in use")
 
@@ -263,16 +272,15 @@ class ModernServer:
 
     def tick(self, now: float) -> None:
         """Those who wait see that somebody is there."""
-        for _, _, passenger in self._passengers():
+        for passenger in self._passengers():
             passenger.call.reply.tick(now)
+        for listener in self._listeners:
+            listener.tick(now)
 
     def hang_up(self) -> None:
         """Listeners are told that this was all."""
-        for trunk, ride, passenger in self._passengers():
-            if ride.lasting:
-                result = b'{"resultType":"complete"}'
-                passenger.call.answer_result(under_subscription(Raw(result), ride.id), self._clock())
-                trunk.leave(ride, "shutting down")
+        for listener in list(self._listeners):
+            listener.hang_up(self._clock())
 
     def cut(self, reason: str, message: str) -> int:
         """End them all."""

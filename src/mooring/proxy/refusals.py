@@ -7,16 +7,15 @@ from mooring.proxy.calls import JSON_HEADERS
 from mooring.wire import jsonrpc
 from mooring.wire.http import Headers, Response
 from mooring.wire.jsonrpc import INVALID_REQUEST, Id
-from mooring.wire.revisions import HANDSHAKE_REVISIONS
 
 __all__ = [
     "bad_request",
     "not_acceptable",
+    "only_post",
     "session_missing",
     "session_unknown",
     "unavailable",
     "unsupported_media",
-    "unsupported_version",
 ]
 
 
@@ -52,14 +51,6 @@ def unavailable(error: Unavailable, id: Id | None) -> Response:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s))))
     data = {"reason": error.code, "retryable": True}
     return Response(503, jsonrpc.error_response(id, jsonrpc.error_code(error), error.message, data), headers)
-
-
-def unsupported_version(requested: str, id: Id | None) -> Response:
-    """A revision that is not spoken here; clients of both eras then fall back to the handshake."""
-    supported = list(HANDSHAKE_REVISIONS)
-    text = f"Unsupported protocol version: {requested}"
-    data = {"supported": supported, "requested": requested}
-    return Response(400, jsonrpc.error_response(id, jsonrpc.UNSUPPORTED_VERSION, text, data), JSON_HEADERS)
 
 
 def only_post() -> Response:

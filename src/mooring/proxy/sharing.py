@@ -181,6 +181,7 @@ class Sharing:
 
     def on_up(self, trunk: Trunk, again: bool) -> None:
         """Another instance has taken over: its clients learn that its state is new."""
+        self.subscriptions.replay(trunk)
         handshake = trunk.memory.handshake
         if again and handshake is not None:
             for line in handshake.news_of_restart(self._causes.get(trunk, "it had ended")):

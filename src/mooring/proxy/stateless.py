@@ -83,6 +83,8 @@ class Stateless:
         """Who serves those that waited when the server had told nothing."""
         self._finding: asyncio.Task[Discovery] | None = None
         self._waiting: list[StatelessCall] = []
+        self.on_known: Callable[[Discovery], None] | None = None
+        """Hears what the server speaks, as soon as that is known."""
 
     @property
     def calls_in_flight(self) -> int:
@@ -130,11 +132,13 @@ class Stateless:
         if supposed is None:
             return None
         if supposed.has_worked:
-            self._know(Discovery())
+            self.known(Discovery())
         return supposed if supposed.has_worked or supposed.calls_in_flight else None
 
-    def _know(self, discovery: Discovery) -> None:
-        """The era of the server is known, or supposed."""
+    def known(self, discovery: Discovery) -> None:
+        """The era of the server is known, from an earlier life say, or supposed."""
+        if self._discovery is not None:
+            return
         if not discovery.is_sure:
             self._supposed = self._supposed or self._handshake_server()
             return
@@ -150,6 +154,8 @@ class Stateless:
             self._service = LaterServer(discovery.later, self._clock)
         else:
             self._service = self._supposed or self._handshake_server()
+        if self.on_known is not None:
+            self.on_known(discovery)
 
     def _handshake_server(self) -> HandshakeServer:
         return HandshakeServer(self._trunks, self._policy, self._clock, self._sharing)
@@ -176,7 +182,7 @@ class Stateless:
         bound_s = self._policy.handshake_timeout_s
         bound_s = min(bound_s, SILENCE_S) if self.takes_handshakes else bound_s
         discovery = await find_era(self._trunks.backend, bound_s)
-        self._know(discovery)
+        self.known(discovery)
         return discovery
 
     def _on_found(self, finding: "asyncio.Task[Discovery]") -> None:
@@ -192,7 +198,16 @@ class Stateless:
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             if service is not None and not call.reply.is_over:
-                service.take(call)
+                self._take_late(service, call)
+
+    def _take_late(self, service: Service, call: StatelessCall) -> None:
+        try:
+            service.take(call)
+        except Exception:  # a bug of ours: never a request that waits for ever, nor those behind it
+            log.exception("%s could not be taken", call.request.method)
+            call.fail(
+                Failure("internal", "the request failed inside Mooring; its log says why"), self._clock()
+            )
 
     async def modern_face(self) -> ModernFace | None:
         """The server for a session of a handshake client, if it speaks 2026-07-28. Raises MooringError."""

@@ -1,4 +1,4 @@
-"""Streamable HTTP: POST, GET and DELETE of one endpoint, for the handshake-era revisions.
+"""Streamable HTTP: POST, GET and DELETE of one endpoint, for clients of both eras.
 
 The order of checks is the order of their cost for an attacker: nothing reaches an instance
 before body, version and session have been found good.
@@ -168,7 +168,7 @@ class StreamableHTTP:
             exchange.respond(ACCEPTED)
 
     def _session_in_era(self, exchange: Exchange, terms: "Terms") -> Session | None:
-        """The same for a request whose revision has not been looked at."""
+        """As `_session`, for a request whose revision has not been looked at."""
         if terms.is_modern:
             exchange.respond(refusals.only_post())
             return None
@@ -261,7 +261,6 @@ class Terms:
     """Why a POST with this head cannot be taken."""
     events: bool
     """May the answer be a stream?"""
-    version: str | None
     is_modern: bool
     """Of a revision without handshakes and sessions."""
     session: str | None
@@ -279,7 +278,6 @@ def _read_terms(head: Head) -> Terms:
     terms = head.notes[Terms] = Terms(
         refusal=refusal,
         events=events,
-        version=None if version is None else version.decode("latin-1"),
         is_modern=version is not None and version.decode("latin-1") not in HANDSHAKE_REVISIONS,
         session=None if session is None else session.decode("latin-1"),
     )

@@ -21,7 +21,7 @@ from mooring.wire.events import EventLog
 from mooring.wire.http import Exchange, Headers
 from mooring.wire.jsonrpc import Id
 
-__all__ = ["EventStream", "Outlet", "SocketStream", "Streams"]
+__all__ = ["SSE_HEADERS", "EventStream", "Outlet", "SocketStream", "Streams"]
 
 SSE_HEADERS: Headers = [
     (b"content-type", b"text/event-stream"),
@@ -67,7 +67,6 @@ class EventStream:
         "priming",
         "resumable",
         "sent",
-        "standalone",
         "unsent_bytes",
     )
 
@@ -75,7 +74,6 @@ class EventStream:
         self,
         name: str,
         *,
-        standalone: bool,
         resumable: bool,
         priming: bool,
         retry_ms: int,
@@ -83,7 +81,6 @@ class EventStream:
         on_size: Callable[[int], None],
     ) -> None:
         self.log = EventLog(name)
-        self.standalone = standalone
         self.resumable = resumable
         self.priming = priming
         self.exchange: Outlet | None = None
@@ -296,7 +293,6 @@ class Streams:
         self._count += 1
         stream = kind(
             f"{'g' if standalone else 'p'}{self._count}x{self._tag}",
-            standalone=standalone,
             resumable=self.resumable,
             priming=self.priming and self.resumable,
             retry_ms=self._policy.retry_ms,

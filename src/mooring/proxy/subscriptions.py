@@ -70,6 +70,12 @@ class Subscriptions:
         if (trunk, uri) in self._subscribers and self.remove(trunk, uri, who):
             trunk.ride(0, "resources/unsubscribe", msgspec.json.encode({"uri": uri}), Indifferent())
 
+    def replay(self, trunk: Trunk) -> None:
+        """Its next instance is told of all that the trunk had no room to remember."""
+        for where, uri in list(self._subscribers):
+            if where is trunk and not trunk.memory.is_subscribed(uri):
+                trunk.ride(0, "resources/subscribe", msgspec.json.encode({"uri": uri}), Indifferent())
+
     def forget(self, trunk: Trunk) -> None:
         """It has ended."""
         for where, uri in list(self._subscribers):

@@ -70,7 +70,7 @@ class TrunkKeeper(Protocol):
         ...
 
     def on_empty(self, trunk: "Trunk") -> None:
-        """Nobody rides any more."""
+        """Nobody rides any more who waits for an answer."""
         ...
 
 
@@ -83,6 +83,7 @@ class Trunk:
         "_closed",
         "_in_flight",
         "_keeper",
+        "_lasting",
         "_link",
         "_max_calls",
         "_next",
@@ -130,6 +131,7 @@ class Trunk:
         self._closed = False
         self._in_flight = in_flight
         self._link = Link(self, backend, policy, clock, f"mooring-{name}", in_flight=in_flight, health=health)
+        self._lasting = 0
         self._max_calls = max_calls
         self._next = 0
         self._noise = noise
@@ -157,6 +159,11 @@ class Trunk:
     def is_awake(self) -> bool:
         """It has an instance, or will have one soon."""
         return self._link.state in (LinkState.LIVE, LinkState.CONNECTING)
+
+    @property
+    def load(self) -> int:
+        """Calls that wait for an answer; listeners do not."""
+        return len(self.rides) - self._lasting
 
     @property
     def has_strays(self) -> bool:
@@ -199,7 +206,7 @@ class Trunk:
             lasting=lasting,
         )
         most = self._max_calls
-        if len(self.rides) >= most and sum(not other.lasting for other in self.rides.values()) >= most:
+        if self.load >= most:
             text = f"{most} calls are running on this server; no more are taken"
             rider.failed(ride, Failure("too_many_calls", text, retryable=True), now)
             return ride
@@ -209,6 +216,7 @@ class Trunk:
             rider.failed(ride, Failure("too_busy", text, retryable=True), now)
             return ride
         self.rides[number] = ride
+        self._lasting += lasting
         in_flight.taken_bytes += len(line)
         if rider.counts:
             self._stats.calls += 1
@@ -223,6 +231,10 @@ class Trunk:
             return True
         held = (other.line for other in self.rides.values() if other.rider is not None and other.rider.counts)
         return self._in_flight.has_room(len(ride.line), sum(map(len, held)))
+
+    def carries(self, ride: Ride) -> bool:
+        """Is it still to be answered?"""
+        return self.rides.get(ride.number) is ride
 
     def rides_of(self, rider: Rider) -> list[Ride]:
         """What is still to be answered of its calls."""
@@ -295,7 +307,7 @@ class Trunk:
             if ride.method == "tools/list":
                 self._tools.learn(response.result)
         ride.rider.answered(ride, response, now)
-        if not self.rides:
+        if not self.load:
             self._check_empty()
 
     def _on_progress(self, note: Envelope) -> None:
@@ -378,7 +390,7 @@ class Trunk:
 
     def is_pending(self, call: Call) -> bool:
         """Is it still to be answered?"""
-        return isinstance(call, Ride) and self.rides.get(call.number) is call
+        return isinstance(call, Ride) and self.carries(call)
 
     def on_dismissed(self, item: WaitingLine, reason: str, message: str) -> None:
         """A line that waited will not be sent."""
@@ -399,7 +411,7 @@ class Trunk:
                 self._tell_cancelled(ride, failure.reason)
                 self._fail(ride, failure)
         self._link.tick(now)
-        self._link.check_health(now, in_use=any(not ride.lasting for ride in self.rides.values()))
+        self._link.check_health(now, in_use=self.load > 0)
 
     def sleep(self, reason: str) -> None:
         """Let the instance go; the next ride brings another."""
@@ -451,17 +463,18 @@ class Trunk:
         ride = self.rides.pop(number, None) if type(number) is int else None
         if ride is None:
             return None
+        self._lasting -= ride.lasting
         self._in_flight.taken_bytes -= len(ride.line)
         if len(ride.line) >= LARGE_BYTES:
             self._link.disown(ride)
         return ride
 
     def _check_empty(self) -> None:
-        if not self.rides and not self._closed:
+        if not self.load and not self._closed:
             asyncio.get_running_loop().call_soon(self._tell_empty)
 
     def _tell_empty(self) -> None:
-        if not self.rides and not self._closed:
+        if not self.load and not self._closed:
             self._keeper.on_empty(self)
 
 

@@ -30,12 +30,14 @@ from mooring.wire.budget import Budget
 from mooring.wire.failures import Failure, lost
 from mooring.wire.http import Headers
 from mooring.wire.mirrored import MarkedTools, mirrored_headers
-from mooring.wire.verdicts import Meaning, describe_status, judge, means_forgotten
+from mooring.wire.verdicts import Meaning, describe_status, judge, means_forgotten, words_of_refusal
 
 __all__ = ["Caller", "Hearing"]
 
 log = logging.getLogger("mooring.remote")
 
+MAX_REFUSAL_BYTES = 16 * 1024
+"""Of what a server says when it asks to come back later."""
 FOR_PEOPLE = frozenset({"unauthorized", "forbidden", "not_mcp", "redirected"})
 """What only people can put right, they hear of on stderr too."""
 
@@ -166,7 +168,7 @@ class Caller:
         if verdict.meaning is Meaning.SESSION_LOST:
             return await self._reopen(call, standing)
         if verdict.meaning is Meaning.LATER:
-            return self._later(call, verdict.after_s, response.status)
+            return await self._later(call, verdict.after_s, response)
         return await self._refused(call, standing, response)
 
     # 3 ---------------------------------------------------------------------------------------
@@ -209,12 +211,16 @@ class Caller:
             return Failure(error.code, f"{error.message}; the call was not executed", retryable=True)
         return _Again()
 
-    def _later(self, call: Call, after_s: float, status: int) -> Outcome:
+    async def _later(self, call: Call, after_s: float, response: ClientResponse) -> Outcome:
+        try:
+            words = words_of_refusal(await response.read(MAX_REFUSAL_BYTES))
+        except RemoteProtocolError:
+            words = ""
+        why = f"the server asks us to wait ({response.status}{f': {words}' if words else ''})"
         if after_s > self._policy.longest_retry_s:
-            text = f"the server is busy ({status}) and says to come back in {after_s:g} s"
-            return Failure("server_busy", text, retryable=True)
+            return Failure("server_busy", f"{why}, for {after_s:g} s", retryable=True)
         call.sent = False
-        log.info("the server is busy (%d); trying again in %g s", status, after_s, extra={"event": "busy"})
+        log.info("%s; trying again in %g s", why, after_s, extra={"event": "busy"})
         return _Again(after_s)
 
     async def _refused(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:

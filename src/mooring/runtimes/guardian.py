@@ -1,6 +1,6 @@
 """Mooring's side of the guardian: starting it, telling it who to end, starting it again.
 
-One guardian per runtime, started with the first child. It is told of a child right after its
+One guardian per household, started with the first child. It is told of a child right after its
 start and of its reaping; should it end before us, a new one is told of all that live. Without a
 guardian everything works but one thing: children of a Mooring that is killed may outlive it. So
 failing to have one is a warning, once, and no error.

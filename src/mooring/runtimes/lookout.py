@@ -22,7 +22,7 @@ SHARE = 0.1
 
 
 class Lookout:
-    """Looks at the processes on behalf of all sessions of a runtime."""
+    """Looks at the processes on behalf of all sessions of a household."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Session, asyncio.Future[list[Process]]]] = []

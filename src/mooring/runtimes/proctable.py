@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 
-__all__ = ["Process", "Session", "in_sessions", "read_process", "start_time"]
+__all__ = ["Process", "Session", "find_leader", "in_sessions", "read_process", "start_time"]
 
 _LINUX = sys.platform == "linux"
 _PS = ("ps", "-o", "ppid=,pgid=,stat=,lstart=", "-p")
@@ -60,15 +60,29 @@ def in_sessions() -> dict[int, list[int]]:
     return found
 
 
+def find_leader(marker: str) -> Process | None:
+    """The child that was started with this marker, if it runs and leads a session.
+
+    What it started has inherited the marker, and may lead a session too; but it is younger.
+    """
+    led = (read_process(pid) for pid, pids in in_sessions().items() if pid in pids and _carries(pid, marker))
+    running = [process for process in led if process is not None and process.running]
+    return min(running, key=lambda process: (len(process.started), process.started), default=None)
+
+
 class Session:
     """What runs in the session that one child leads."""
 
-    def __init__(self, leader: int, started: str, marker: str, *, anchored: bool) -> None:
+    def __init__(
+        self, leader: int, started: str, marker: str, *, anchored: bool, proof_needed: bool = False
+    ) -> None:
         self.leader = leader
         self.started = started
         self.marker = marker
         self.anchored = anchored
         """The leader is our child and not reaped: its number can name nothing else."""
+        self.proof_needed = proof_needed
+        """The leader may be gone for long: of those found without it, only who carries the marker is ours."""
         self._seen: set[tuple[int, str]] = set()
 
     def members(self, pids: list[int]) -> list[Process]:
@@ -101,8 +115,9 @@ class Session:
     def _is_ours(self, process: Process) -> bool:
         if (process.pid, process.started) in self._seen:
             return True
-        environment = _environment(process.pid)
-        return not environment or self.marker.encode() in environment.split(b"\0")
+        if _carries(process.pid, self.marker):
+            return True
+        return not self.proof_needed and not _environment(process.pid)
 
 
 def _signal_group(group: int, signum: int) -> None:
@@ -150,6 +165,10 @@ def _read_stat(pid: int) -> Process | None:
     # A process whose first thread has ended is shown as a zombie while the others go on.
     running = state not in (b"Z", b"X") or threads > 1
     return Process(pid, int(fields[1]), int(fields[2]), fields[19].decode(), running)
+
+
+def _carries(pid: int, marker: str) -> bool:
+    return marker.encode() in _environment(pid).split(b"\0")
 
 
 def _environment(pid: int) -> bytes:

@@ -12,15 +12,12 @@ Whatever it raises, and wherever it is cancelled: no child and no descriptor is 
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable
 
 from mooring.errors import Unavailable
-from mooring.runtimes.environment import marker
 from mooring.runtimes.exits import Exit
-from mooring.runtimes.guardian import Guardian
-from mooring.runtimes.lookout import Lookout
+from mooring.runtimes.household import Household
 from mooring.runtimes.pipes import Descriptor, open_pipe
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.proctable import Session
@@ -39,7 +36,7 @@ MOST_LEFTOVERS = 64
 
 
 class ProcessRuntime:
-    """Child processes of this process, and their guardian."""
+    """Child processes of this process. Without a household to belong to it has its own."""
 
     def __init__(
         self,
@@ -51,17 +48,16 @@ class ProcessRuntime:
         patience: StopPatience | None = None,
         clock: Callable[[], float] = time.monotonic,
         owner: str | None = None,
+        household: Household | None = None,
     ) -> None:
-        self.owner = owner or secrets.token_hex(8)
-        """Who started a process, as its marker says: never the same for two runtimes."""
+        self.household = household or Household(clock, owner=owner)
+        self._owns_household = household is None
         self._on_stderr = on_stderr
         self._on_gone = on_gone
         self._max_line_bytes = max_line_bytes
         self._unfinished = unfinished or Budget(4 * max_line_bytes)
         self._patience = patience or StopPatience()
         self._clock = clock
-        self._guardian = Guardian(clock)
-        self._lookout = Lookout()
         self._started = 0
         self._instances: set[ProcessInstance] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -75,7 +71,7 @@ class ProcessRuntime:
     @property
     def guardian_pid(self) -> int | None:
         """The process that ends our children should we be killed; None: there is none."""
-        return self._guardian.pid
+        return self.household.guardian.pid
 
     def check(self, spec: ProcessSpec) -> None:
         """Raise a `UserError` if the program cannot be run as asked."""
@@ -87,7 +83,7 @@ class ProcessRuntime:
         1. Check what can be checked beforehand.
         2. Have a guardian, so that it can be told at once.
         3. Open the pipes and give our ends to the loop: the only wait, while no process exists.
-        4. Start the process, in a session of its own.
+        4. Start the process, in a session of its own; it is written down before, where there is a roll.
         5. Watch for its exit, and tell the guardian.
         """
         # 1
@@ -95,8 +91,9 @@ class ProcessRuntime:
         check_program(spec)
         self._let_go_of_leftovers()
         # 2
-        self._guardian.ensure()
-        instance = self._new_instance(spec)
+        self.household.guardian.ensure()
+        marker = self.household.expect(spec.name)
+        instance = self._new_instance(spec, marker)
         ours: list[Descriptor] = []
         stdio: list[Descriptor] = []
         try:
@@ -105,10 +102,11 @@ class ProcessRuntime:
                 await _open_pipes(instance, ours, stdio)
             self._check_open(spec)
             # 4
-            session = spawn(spec, marker(self.owner, spec.name, instance.n), stdio)
+            session = spawn(spec, marker, stdio)
             # 5
             self._adopt(spec, instance, session)
         except BaseException:
+            self.household.let_go(marker)
             instance.close_pipes()
             for descriptor in (*ours, *stdio):
                 descriptor.close()
@@ -121,7 +119,7 @@ class ProcessRuntime:
             instance.hurry()
 
     async def aclose(self) -> None:
-        """Stop all, and the guardian. Idempotent; cancelling the wait does not cut it short."""
+        """Stop all, and our own guardian. Idempotent; cancelling the wait does not cut it short."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="close the process runtime")
             self._closing.add_done_callback(self._on_closed)
@@ -133,20 +131,22 @@ class ProcessRuntime:
             if isinstance(error, Exception):
                 logger.error("an instance could not be closed", exc_info=error)
         # Last: until here it would have to end what we did not.
-        await self._guardian.aclose()
+        if self._owns_household:
+            await self.household.aclose()
 
     def _on_closed(self, closing: "asyncio.Task[None]") -> None:
         """Here and not in `_close`: a task that is cancelled before its first step runs nothing of it."""
         if closing.cancelled():
             for instance in tuple(self._instances):
                 instance.end_now()
-            self._guardian.end_now()
+            if self._owns_household:
+                self.household.guardian.end_now()
 
     def _check_open(self, spec: ProcessSpec) -> None:
         if self._closing is not None:
             raise Unavailable(f"{spec.name}: not started, Mooring is shutting down", code="shutting_down")
 
-    def _new_instance(self, spec: ProcessSpec) -> ProcessInstance:
+    def _new_instance(self, spec: ProcessSpec, marker: str) -> ProcessInstance:
         self._started += 1
         return ProcessInstance(
             name=spec.name,
@@ -154,10 +154,10 @@ class ProcessRuntime:
             max_line_bytes=self._max_line_bytes,
             unfinished=self._unfinished,
             patience=self._patience,
-            lookout=self._lookout,
+            lookout=self.household.lookout,
             on_stderr=self._on_stderr,
             on_gone=self._on_gone,
-            on_reaped=lambda instance: self._guardian.forget(instance.pid),
+            on_reaped=lambda instance: self.household.let_go(marker, instance.pid),
             on_closed=self._instances.discard,
         )
 
@@ -176,7 +176,7 @@ class ProcessRuntime:
             abandon(session)
             raise
         self._instances.add(instance)
-        self._guardian.register(session)
+        self.household.take_in(session)
 
 
 async def _open_pipes(instance: ProcessInstance, ours: list[Descriptor], stdio: list[Descriptor]) -> None:

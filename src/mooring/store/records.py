@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["Desired", "Event", "Owner", "Session", "Workload"]
+__all__ = ["Desired", "Era", "Event", "Owner", "Session", "Workload"]
 
 
 class Desired(StrEnum):
@@ -49,6 +49,15 @@ class Session(NamedTuple):
     memory: bytes
     opened_at: float
     used_at: float
+
+
+class Era(NamedTuple):
+    """Which era the server of a command speaks, as it was when it said to be of this version."""
+
+    command: str
+    version: str
+    discovery: bytes
+    """Empty: that of handshakes."""
 
 
 class Event(NamedTuple):

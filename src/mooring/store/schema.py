@@ -53,6 +53,14 @@ STEPS = (
     ) STRICT;
     CREATE INDEX event_by_name ON event (name, number);
     """,
+    """
+    CREATE TABLE era (
+        command TEXT PRIMARY KEY,
+        version TEXT NOT NULL,
+        discovery BLOB NOT NULL,
+        found_at REAL NOT NULL
+    ) STRICT;
+    """,
 )
 NEWEST = len(STEPS)
 

@@ -17,19 +17,34 @@ from pathlib import Path
 
 from mooring.errors import UserError
 from mooring.store.database import StoreError, open_database, reading, transaction
-from mooring.store.records import Desired, Event, Owner, Session, Workload
+from mooring.store.records import Desired, Era, Event, Owner, Session, Workload
 
 __all__ = ["Fenced", "StaleGeneration", "Store"]
 
 MAX_EVENTS = 1000
-"""Kept of each workload; the oldest give way."""
+"""Kept of each workload, and of all that is about none together; the oldest give way."""
+MAX_EVENTS_READ = 1000
+"""At once; whoever wants more asks again, after the last."""
 MAX_SESSIONS = 1000
 """Kept of each workload; the least recently used give way."""
 SESSION_DAYS = 7.0
 DAY_S = 86400.0
+MAX_ERAS = 1000
+"""Commands of which it is known which era their servers speak; what was found out first gives way."""
+ERA_DAYS = 7.0
+"""After that it is found out anew: a server may have changed without saying so."""
 _WORKLOADS = "SELECT name, generation, definition, desired, created_at, changed_at FROM workload "
 _SESSIONS = "SELECT id, name, principal, transport, client, memory, opened_at, used_at FROM session "
 _EVENTS = "SELECT number, at, name, generation, kind, text FROM event "
+_OLD_OF_ONE = (
+    "DELETE FROM event WHERE name = ? AND number <= "
+    "(SELECT number FROM event WHERE name = ? ORDER BY number DESC LIMIT 1 OFFSET ?)"
+)
+_OLD_OF_NOBODY = (
+    "DELETE FROM event WHERE name NOT IN (SELECT name FROM workload) AND number <= "
+    "(SELECT number FROM event WHERE name NOT IN (SELECT name FROM workload) "
+    "ORDER BY number DESC LIMIT 1 OFFSET ?)"
+)
 
 
 class Fenced(StoreError):
@@ -47,7 +62,8 @@ class Store:
         self.path = directory / "state.db"
         self._now = now
         self._nonce = ""
-        self._connection = open_database(self.path)
+        self._connection, self.set_aside = open_database(self.path, now())
+        """The damaged file in whose place this one was begun, if it was so."""
 
     def close(self) -> None:
         """Idempotent."""
@@ -57,7 +73,7 @@ class Store:
 
     @property
     def owner(self) -> Owner | None:
-        """Who has claimed it last."""
+        """Who has claimed it last, and not given it up."""
         row = self._read("SELECT nonce, pid, boot, since FROM owner").fetchone()
         return Owner(*row) if row is not None else None
 
@@ -68,6 +84,11 @@ class Store:
             change.execute("INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?, ?)", owner)
         self._nonce = owner.nonce
         return owner
+
+    def release(self) -> None:
+        """Own it no more: a successor that finds no owner knows that this one ended as it should."""
+        with self._writing() as change:
+            change.execute("DELETE FROM owner")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -127,11 +148,13 @@ class Store:
             )
 
     def remove(self, name: str, generation: int) -> None:
-        """Forget it, its sessions and its history."""
+        """Forget it, its sessions and its history, but for one line that says so."""
         with self._writing() as change:
             self._check(change, name, generation)
             change.execute("DELETE FROM workload WHERE name = ?", (name,))
             change.execute("DELETE FROM event WHERE name = ?", (name,))
+            _insert(change, Event(0, self._now(), name, generation, "removed", "by request"))
+            change.execute(_OLD_OF_NOBODY, (MAX_EVENTS,))
 
     @staticmethod
     def _check(change: sqlite3.Connection, name: str, generation: int) -> None:
@@ -163,26 +186,52 @@ class Store:
                 (name, name, MAX_SESSIONS),
             )
 
-    # History
+    # Eras
 
-    def tell(self, name: str, generation: int, kind: str, text: str) -> None:
-        """Something has happened to a workload."""
+    def era(self, command: str) -> Era | None:
+        """What is known of the servers of that command."""
+        query = "SELECT command, version, discovery FROM era WHERE command = ? AND found_at > ?"
+        row = self._read(query, (command, self._now() - ERA_DAYS * DAY_S)).fetchone()
+        return Era(*row) if row is not None else None
+
+    def keep_era(self, name: str, generation: int, era: Era) -> None:
+        """A workload has found out which era its server speaks."""
         with self._writing() as change:
             self._check(change, name, generation)
+            change.execute("INSERT OR REPLACE INTO era VALUES (?, ?, ?, ?)", (*era, self._now()))
             change.execute(
-                "INSERT INTO event (at, name, generation, kind, text) VALUES (?, ?, ?, ?, ?)",
-                (self._now(), name, generation, kind, text),
-            )
-            change.execute(
-                "DELETE FROM event WHERE name = ? AND number NOT IN "
-                "(SELECT number FROM event WHERE name = ? ORDER BY number DESC LIMIT ?)",
-                (name, name, MAX_EVENTS),
+                "DELETE FROM era WHERE command NOT IN "
+                "(SELECT command FROM era ORDER BY found_at DESC LIMIT ?)",
+                (MAX_ERAS,),
             )
 
-    def events(self, name: str = "", *, after: int = 0) -> list[Event]:
+    # History
+
+    def tell(self, name: str, generation: int, kind: str, text: str, at: float | None = None) -> None:
+        """Something has happened to a workload; to the owner itself, if the name is empty."""
+        with self._writing() as change:
+            if name:
+                self._check(change, name, generation)
+            _insert(change, Event(0, self._now() if at is None else at, name, generation, kind, text))
+            if name:
+                change.execute(_OLD_OF_ONE, (name, name, MAX_EVENTS))
+            else:
+                change.execute(_OLD_OF_NOBODY, (MAX_EVENTS,))
+
+    def events(self, name: str = "", *, after: int = 0, since: float = 0.0) -> list[Event]:
         """What has happened, in order; to all of them if no name is given."""
-        where = "WHERE number > ? AND ? IN (name, '') ORDER BY number"
-        return [Event(*row) for row in self._read(_EVENTS + where, (after, name)).fetchall()]
+        where = "WHERE number > ? AND at >= ? AND ? IN (name, '') ORDER BY number LIMIT ?"
+        rows = self._read(_EVENTS + where, (after, since, name, MAX_EVENTS_READ)).fetchall()
+        return [Event(*row) for row in rows]
+
+    def last_event(self, name: str) -> Event | None:
+        """The newest of that very name."""
+        row = self._read(_EVENTS + "WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)).fetchone()
+        return Event(*row) if row is not None else None
+
+
+def _insert(change: sqlite3.Connection, event: Event) -> None:
+    change.execute("INSERT INTO event (at, name, generation, kind, text) VALUES (?, ?, ?, ?, ?)", event[1:])
 
 
 def _next_generation(change: sqlite3.Connection) -> int:

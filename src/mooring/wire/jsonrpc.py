@@ -27,7 +27,6 @@ __all__ = [
     "MAX_BATCH_BYTES",
     "METHOD_NOT_FOUND",
     "PARSE_ERROR",
-    "UNSUPPORTED_VERSION",
     "Envelope",
     "Id",
     "encode_id",
@@ -52,7 +51,6 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
-UNSUPPORTED_VERSION = -32022
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 """For those who call `parse_batch`: it makes objects of a hundred bytes from items of two."""

@@ -278,6 +278,10 @@ class Memory:
         elif method == "resources/unsubscribe":
             self._subscriptions.pop(_params(params).uri, None)
 
+    def is_subscribed(self, uri: str) -> bool:
+        """Will the next instance be told of it?"""
+        return uri in self._subscriptions
+
     def _subscribe(self, uri: str, params: bytes) -> None:
         if len(params) > MAX_SUBSCRIPTION_BYTES:
             return

@@ -43,6 +43,7 @@ __all__ = [
     "NAMED_BY",
     "SERVER_KEY",
     "SUBSCRIPTION_KEY",
+    "UNSUPPORTED_VERSION",
     "VERSION_KEY",
     "ModernRequest",
     "Rejection",
@@ -133,8 +134,8 @@ class ModernRequest(msgspec.Struct, eq=False):
     def stripped_params(self) -> bytes:
         """The params without what only this revision has: for a server of the handshake era."""
         members = read_members(self.params)
-        members.pop("inputResponses", None)
-        members.pop("requestState", None)
+        for name in ("inputResponses", "requestState", "task"):  # (tasks are of another shape there)
+            members.pop(name, None)
         meta = read_members(members.pop("_meta"))
         for key in ENVELOPE_KEYS:
             meta.pop(key, None)
@@ -147,6 +148,14 @@ _read_params = tolerant(msgspec.json.Decoder(_Params).decode)
 _read_capabilities = tolerant(msgspec.json.Decoder(dict[str, dict[str, Raw]]).decode)
 _read_client = tolerant(msgspec.json.Decoder(_Client).decode)
 _read_text = tolerant(msgspec.json.Decoder(str).decode)
+
+
+def without_level(params: bytes) -> bytes:
+    """The params of a request whose client will not hear what is logged for it."""
+    members = read_members(params)
+    meta = read_members(members.get("_meta", b""))
+    meta.pop(LEVEL_KEY, None)
+    return write_members({**members, "_meta": write_members(meta)})
 
 
 def http_status(code: int) -> int:

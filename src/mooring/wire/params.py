@@ -16,10 +16,12 @@ __all__ = [
     "progress_of_call",
     "progress_of_note",
     "subscription_of_note",
-    "without_token",
+    "unambiguous",
 ]
 
 STATED_VERSION = "io.modelcontextprotocol/protocolVersion"
+_READ_HERE = (b'"_meta"', b'"name"', b'"uri"', b'"progressToken"', b"/logLevel")
+"""What we look at in the params of a call that is passed on as it is."""
 _VERSION = b"protocolVersion"
 
 
@@ -77,18 +79,18 @@ def progress_of_call(params: bytes | Raw) -> Id | None:
     return meta.progress_token if meta is not None else None
 
 
-def without_token(params: bytes) -> bytes:
-    """The params of a call that has no token, in words that nobody can read otherwise.
+def unambiguous(params: bytes) -> bytes:
+    """The params of a call, so that nobody can read them otherwise than we did.
 
-    Of two members with one name we take the last; a server may take the first, and tell of progress under a
-    token that we never saw. Raises msgspec.DecodeError if `_meta` is no object.
+    Of two members with one name we take the last. A server may take the first, and with it another tool, or
+    a token or a log level that we never saw. Raises msgspec.DecodeError if `_meta` is no object.
     """
-    if b"progressToken" not in params and b"\\u" not in params:  # a name may be written with escapes
+    if not has_escapes(params) and all(params.count(name) <= 1 for name in _READ_HERE):
         return params
     members = read_members(params)
-    meta = read_members(members.get("_meta", b""))
-    meta.pop("progressToken", None)
-    return write_members({**members, "_meta": write_members(meta)})
+    if "_meta" in members:
+        members["_meta"] = write_members(read_members(members["_meta"]))
+    return write_members(members)
 
 
 def modern_version(params: bytes | Raw) -> str | None:

@@ -1,7 +1,6 @@
-"""The handshake-era revisions of MCP, and what differs between them for a bridge.
+"""The revisions of MCP, and what differs between those with a handshake for a bridge.
 
-The era that has no handshake (2026-07-28) is recognised, so that its clients can be told
-to fall back; it is not spoken here.
+The one without (2026-07-28) is `wire.modern`; `wire.eras` has what one era says, for ears of the other.
 """
 
 from typing import NamedTuple

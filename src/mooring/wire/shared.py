@@ -13,7 +13,15 @@ from mooring.wire.members import Members, has_escapes, read_members, write_membe
 from mooring.wire.params import progress_of_call
 from mooring.wire.revisions import HANDSHAKE_REVISIONS
 
-__all__ = ["SharedParams", "covers", "initialize_result", "is_as_grave", "level_of", "most_verbose"]
+__all__ = [
+    "SharedParams",
+    "covers",
+    "initialize_result",
+    "is_as_grave",
+    "is_level",
+    "level_of",
+    "most_verbose",
+]
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The most verbose first."""
@@ -63,6 +71,11 @@ def level_of(params: bytes | Raw) -> str | None:
     except msgspec.DecodeError:
         return None
     return level if isinstance(level, str) and level in _RANK else None
+
+
+def is_level(text: str) -> bool:
+    """Is it one of the protocol?"""
+    return text in _RANK
 
 
 def is_as_grave(level: str | None, least: str) -> bool:

@@ -12,6 +12,8 @@
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
 from mooring.wire.failures import Failure
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import READS
@@ -24,6 +26,7 @@ __all__ = [
     "judge",
     "means_forgotten",
     "parse_retry_after",
+    "words_of_refusal",
 ]
 
 _MODERN_READS = frozenset(
@@ -31,6 +34,9 @@ _MODERN_READS = frozenset(
 )
 _EXECUTED_BY_NONE = frozenset({400, 401, 403, 404, 405, 406, 413, 414, 415, 421, 429, 431})
 """Refused for what the message is or who sent it: before anything was done."""
+
+MAX_WORDS = 300
+"""Characters of what a server says for people."""
 
 
 class Meaning(Enum):
@@ -85,6 +91,28 @@ def parse_retry_after(value: bytes | None) -> float | None:
     if text.isdigit() and len(text) <= 9:
         return float(text)
     return 1.0 if text.endswith(b"GMT") else None
+
+
+class _Problem(msgspec.Struct):
+    message: str = ""
+    hint: str = ""
+
+
+class _Refusal(msgspec.Struct):
+    error: _Problem = msgspec.field(default_factory=_Problem)
+
+
+_read_refusal = msgspec.json.Decoder(_Refusal).decode
+
+
+def words_of_refusal(body: bytes) -> str:
+    """What a server says for people that asks to come back later; Mooring does, others may."""
+    try:
+        said = _read_refusal(body).error
+    except msgspec.DecodeError:
+        return ""
+    text = f"{said.message}; {said.hint}" if said.hint else said.message
+    return "".join(c for c in text if c.isprintable())[:MAX_WORDS]
 
 
 def describe_status(status: int, content_type: bytes, location: bytes | None, method: str) -> Failure:

@@ -10,22 +10,29 @@ Rules:
   finds that out after its wait (`overtaken`).
 - A name has at most one generation that is not ending. One that ends may overlap with the next.
 - One server's trouble is its own.
+- Whoever does not want to wait (`wait=False`) is told what is wrong at once, or that it will be done: it goes
+  on in a task of the fleet.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mooring.errors import MooringError, UserError
+from mooring.errors import MooringError, Unavailable, UserError
 from mooring.proxy.proxy import Proxy
+from mooring.runtimes.household import Household
 from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
+from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.workloads.definition import ServerOptions, dump_options, load_options
 from mooring.workloads.generation import Generation
+from mooring.workloads.happenings import Happening, Kind
+from mooring.workloads.history import History
 from mooring.workloads.state import State
 
 __all__ = ["Addresses", "Conflict", "Fleet", "Seen"]
@@ -42,6 +49,10 @@ class Addresses(Protocol):
 
     def serve(self, name: str, proxy: Proxy) -> None:
         """From now on this one answers."""
+        ...
+
+    def expect(self, name: str) -> None:
+        """One is about to answer: whoever asks waits for it, within bounds. Idempotent."""
         ...
 
     def close(self, name: str, why: str) -> None:
@@ -84,15 +95,25 @@ class Fleet:
     """See the module."""
 
     def __init__(
-        self, state: State, addresses: Addresses, *, clock: Callable[[], float], wall: Callable[[], float]
+        self,
+        state: State,
+        addresses: Addresses,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        household: Household | None = None,
     ) -> None:
         self._state = state
+        self.history = History(state, wall)
         self._addresses = addresses
         self._clock = clock
         self._wall = wall
+        self._household = household
         self._servers: dict[str, _Server] = {}
         self._adding = asyncio.Lock()
         self._leaving: set[Generation] = set()
+        self._tasks: set[asyncio.Task[int]] = set()
+        self._closing = False
 
     # What is known
 
@@ -108,7 +129,9 @@ class Fleet:
     def _get(self, name: str) -> _Server:
         server = self._servers.get(name)
         if server is None:
-            raise UserError(f"there is no server named {name}", code="unknown_server", hint="mooring ls")
+            raise UserError(
+                f"there is no server named {name}", code="unknown_server", hint="mooring ls lists all"
+            )
         return server
 
     # What can be done
@@ -117,7 +140,10 @@ class Fleet:
         """At the start of Mooring, before anybody asks: what is known of earlier."""
         for wanted in await self._state.do(lambda store: store.workloads()):
             self._servers[wanted.name] = _Server(wanted, _options_of(wanted))
-            self._addresses.close(wanted.name, "it was stopped" if wanted.is_stopped else "it is starting")
+            if wanted.is_stopped:
+                self._addresses.close(wanted.name, "it was stopped")
+            else:
+                self._addresses.expect(wanted.name)
 
     async def recover(self) -> None:
         """Begin all that should run. One that cannot costs only itself."""
@@ -126,36 +152,42 @@ class Fleet:
                 if server.is_removed or server.wanted.is_stopped or server.live is not None:
                     continue  # somebody was quicker
                 try:
-                    await self._begin(server)
+                    await self._begin(server, "as before the daemon ended")
                 except MooringError as error:
                     server.problem = error.message
                     log.error("%s cannot be started: %s", server.wanted.name, error.message)
                     self._addresses.close(server.wanted.name, error.message)
 
     async def run(
-        self, options: ServerOptions, *, replace: bool = False, calls_s: float | None = None
+        self,
+        options: ServerOptions,
+        *,
+        replace: bool = False,
+        calls_s: float | None = None,
+        wait: bool = True,
     ) -> bool:
         """Have a server of that name, as described. Returns whether anything had to be done."""
         definition = dump_options(options)
         async with self._adding:
             server = self._servers.get(options.name)
             if server is None:
+                self._check_open()
                 wanted = await self._state.do(lambda store: store.add(options.name, definition))
                 server = self._servers[options.name] = _Server(wanted, options)
                 async with server.lock:
-                    self._start(server)
-                await self._begun(server)
+                    await self._start(server, Happening(Kind.STARTED, "for the first time"))
                 return True
-        if server.wanted.definition != definition:
+        # As values, not as bytes: an option that this Mooring has and the one before had not changes nothing.
+        if server.options != options:
             if not replace:
                 raise UserError(
                     f"there is a server named {options.name}, with another definition",
                     code="name_taken",
                     hint=f"mooring status {options.name} shows it; --replace puts this one in its place",
                 )
-            await self._begin_anew(server, "replaced by another definition", options, calls_s)
+            await self._begin_anew(server, "replaced by another definition", options, calls_s, wait)
             return True
-        if not server.wanted.is_stopped:
+        if not server.wanted.is_stopped and server.live is not None:
             return False
         await self.start(options.name)
         return True
@@ -168,16 +200,16 @@ class Fleet:
             if server.live is not None and server.live.is_ending:
                 raise _conflict(name, "is being stopped")
             if server.live is None:
-                await self._begin(server)
+                await self._begin(server, "by request")
             else:
                 server.live.workload.supervisor.skip_wait()
 
-    async def restart(self, name: str, calls_s: float | None) -> None:
+    async def restart(self, name: str, calls_s: float | None, *, wait: bool = True) -> None:
         """End it, then have it run."""
         server = self._get(name)
-        await self._begin_anew(server, "restarted by request", None, calls_s)
+        await self._begin_anew(server, "restarted by request", None, calls_s, wait)
 
-    async def stop(self, name: str, calls_s: float | None) -> int:
+    async def stop(self, name: str, calls_s: float | None, *, wait: bool = True) -> int:
         """Have it not run. Returns how many calls were cut, when all of it has ended."""
         server = self._get(name)
         async with server.lock:
@@ -186,28 +218,43 @@ class Fleet:
             await self._state.do(lambda store: store.want(name, generation, Desired.STOPPED))
             server.wanted = server.wanted._replace(desired=Desired.STOPPED)
             live = server.live
-        return await self._end(server, live, "stopped by request", calls_s)
+        cause = "stopped by request"
+        close = partial(self._addresses.close, name, cause)
+        return await self._carry_out(self._end(server, live, cause, calls_s, close), wait)
 
-    async def remove(self, name: str, calls_s: float | None) -> int:
+    async def remove(self, name: str, calls_s: float | None, *, wait: bool = True) -> int:
         """Forget it: the name is free at once. Returns how many calls were cut, when all of it has ended."""
         server = self._get(name)
         async with server.lock:
             self._check_there(server)
             generation = server.wanted.generation
             await self._state.do(lambda store: store.remove(name, generation))
+            self.history.changed()
             server.is_removed = True
             del self._servers[name]
             self._addresses.forget(name)
             live = server.live
-        cut = await self._end(server, live, "removed", calls_s)
-        if name not in self._servers:
-            self._addresses.forget(name)  # also what it left behind while it ended
+        return await self._carry_out(self._end_removed(server, live, calls_s), wait)
+
+    async def _end_removed(self, server: _Server, live: Generation | None, calls_s: float | None) -> int:
+        cut = await self._end(server, live, "removed", calls_s, _nothing)
+        if server.wanted.name not in self._servers:
+            self._addresses.forget(server.wanted.name)  # also what it left behind while it ended
         return cut
 
     async def aclose(self, cause: str, calls_s: float | None) -> int:
         """End all of them, together. What is wanted stays; returns how many calls were cut."""
+        self._closing = True
         self._leaving |= {server.live for server in self._servers.values() if server.live is not None}
-        return sum(await asyncio.gather(*(generation.end(cause, calls_s) for generation in self._leaving)))
+        ends = [self._leave(generation, cause, calls_s) for generation in self._leaving]
+        cut = sum(await asyncio.gather(*ends))
+        if self._tasks:
+            await asyncio.wait(self._tasks)  # what they waited for has ended, and nothing is begun any more
+        return cut
+
+    def _leave(self, generation: Generation, cause: str, calls_s: float | None) -> Awaitable[int]:
+        close = partial(self._addresses.close, generation.name, cause)
+        return generation.end(cause, calls_s, close, ReasonCode.SIGNAL)
 
     def hurry(self) -> None:
         """No more patience with whatever is ending."""
@@ -217,32 +264,66 @@ class Fleet:
     # How it is done
 
     async def _begin_anew(
-        self, server: _Server, cause: str, options: ServerOptions | None, calls_s: float | None
+        self,
+        server: _Server,
+        cause: str,
+        options: ServerOptions | None,
+        calls_s: float | None,
+        wait: bool,
     ) -> None:
-        name = server.wanted.name
         async with server.lock:
             self._check_there(server)
             if server.live is not None and server.live.is_ending:
-                raise _conflict(name, "is being stopped")
+                raise _conflict(server.wanted.name, "is being stopped")
             live = server.live
-        await self._end(server, live, cause, calls_s)
+        await self._carry_out(self._succeed(server, live, cause, options, calls_s), wait)
+
+    async def _succeed(
+        self,
+        server: _Server,
+        live: Generation | None,
+        cause: str,
+        options: ServerOptions | None,
+        calls_s: float | None,
+    ) -> int:
+        """After the end of `live`, its next generation."""
+        name = server.wanted.name
+        cut = await self._end(server, live, cause, calls_s, partial(self._addresses.expect, name))
         async with server.lock:
             self._check_there(server)
             if server.wanted.is_stopped and live is not None:
+                self._addresses.close(name, "it was stopped")
                 raise _conflict(name, "was stopped meanwhile")
-            await self._begin(server, options)
+            try:
+                await self._begin(server, cause, options)
+            except MooringError as error:
+                self._addresses.close(name, error.message)
+                raise
+        return cut
 
-    async def _begin(self, server: _Server, options: ServerOptions | None = None) -> None:
+    async def _carry_out(self, work: Coroutine[None, None, int], wait: bool) -> int:
+        """Have it done, whoever still waits for it."""
+        task = asyncio.create_task(work, name="carrying out")
+        self._tasks.add(task)
+        task.add_done_callback(self._carried_out)
+        return await asyncio.shield(task) if wait else 0
+
+    def _carried_out(self, task: "asyncio.Task[int]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Told to whoever waits, too.
+            log.log(logging.DEBUG if isinstance(error, MooringError) else logging.ERROR, "%s", error)
+
+    async def _begin(self, server: _Server, why: str, options: ServerOptions | None = None) -> None:
         """Its next generation; the lock is held."""
         wanted, definition = server.wanted, dump_options(options) if options is not None else None
         server.wanted = await self._state.do(
             lambda store: store.begin(wanted.name, after=wanted.generation, definition=definition)
         )
         server.options = options or server.options
-        self._start(server)
-        await self._begun(server)
+        await self._start(server, Happening(Kind.STARTED if options is None else Kind.REPLACED, why))
 
-    def _start(self, server: _Server) -> None:
+    async def _start(self, server: _Server, happening: Happening) -> None:
         if server.options is None:
             name = server.wanted.name
             raise UserError(
@@ -251,32 +332,54 @@ class Fleet:
                 hint=f"mooring rm {name}, then run it again",
             )
         generation = Generation(
-            server.wanted, server.options, self._state, clock=self._clock, wall=self._wall
+            server.wanted,
+            server.options,
+            self._state,
+            self.history,
+            clock=self._clock,
+            wall=self._wall,
+            household=self._household,
         )
+        generation.tell(happening)
         server.live, server.problem = generation, ""
-        self._addresses.serve(server.wanted.name, generation.workload.proxy)
+        if await generation.begin():
+            # Not before it knows the sessions: their clients would be told that there are none.
+            self._addresses.serve(server.wanted.name, generation.workload.proxy)
 
-    @staticmethod
-    async def _begun(server: _Server) -> None:
-        if server.live is not None:
-            await server.live.begin()
-
-    async def _end(self, server: _Server, live: Generation | None, cause: str, calls_s: float | None) -> int:
+    async def _end(
+        self,
+        server: _Server,
+        live: Generation | None,
+        cause: str,
+        calls_s: float | None,
+        then: Callable[[], None],
+    ) -> int:
+        """`then`: how it is answered for from the moment on when its sessions are put away."""
         if live is None:
+            if not server.is_removed:
+                then()
             return 0
         self._leaving.add(live)
-        cut = await live.end(cause, calls_s)
+        cut = await live.end(cause, calls_s, then)
         self._leaving.discard(live)
         if server.live is live:
             server.live = None
             if not server.is_removed:
-                self._addresses.close(server.wanted.name, cause)
+                then()
         return cut
 
-    @staticmethod
-    def _check_there(server: _Server) -> None:
+    def _check_open(self) -> None:
+        if self._closing:
+            raise Unavailable("Mooring is stopping", code="shutting_down", hint="try again when it has")
+
+    def _check_there(self, server: _Server) -> None:
+        self._check_open()
         if server.is_removed:
             raise _conflict(server.wanted.name, "was removed meanwhile")
+
+
+def _nothing() -> None:
+    pass
 
 
 def _conflict(name: str, what: str) -> Conflict:

@@ -6,16 +6,23 @@ writes is about a generation that is no more, and is not taken.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from mooring.runtimes.household import Household
 from mooring.store.database import StoreError
+from mooring.store.records import Era
 from mooring.store.records import Session as Record
 from mooring.store.records import Workload as Wanted
 from mooring.store.store import StaleGeneration
+from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.workloads.definition import ServerOptions
+from mooring.workloads.era_memory import EraMemory
+from mooring.workloads.happenings import Happening, Kind
+from mooring.workloads.history import History
 from mooring.workloads.session_keeper import SessionKeeper
 from mooring.workloads.state import State
 from mooring.workloads.workload import Workload
@@ -23,6 +30,9 @@ from mooring.workloads.workload import Workload
 __all__ = ["Generation"]
 
 log = logging.getLogger("mooring.workload")
+
+MARKS = frozenset({Kind.STARTED, Kind.REPLACED, Kind.STOPPED})
+"""What the log of a server has besides its words and exits: where one life of it ends and the next begins."""
 
 
 class Generation:
@@ -33,15 +43,22 @@ class Generation:
         wanted: Wanted,
         options: ServerOptions,
         state: State,
+        history: History,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        household: Household | None = None,
     ) -> None:
         self.name = wanted.name
         self.number = wanted.generation
         self.began_at = wall()
-        self.workload = Workload(options, clock=clock)
+        self.workload = Workload(options, clock=clock, wall=wall, on_happening=self.tell, household=household)
         self._state = state
+        self._history = history
+        command = json.dumps(options.argv)
+        self._eras = EraMemory(command, self.workload.proxy.stateless, self._keep_era)
+        self.workload.on_met = self._eras.met
+        self._writes: set[asyncio.Task[None]] = set()
         self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)
         self._ending: asyncio.Task[int] | None = None
 
@@ -54,24 +71,43 @@ class Generation:
         """How it is."""
         return self.workload.supervisor.snapshot()
 
-    async def begin(self) -> None:
-        """Take over the sessions of its predecessor, and start."""
+    def tell(self, happening: Happening) -> None:
+        """It has happened to this one; not taken if there is another by now."""
+        self._history.tell(self.name, self.number, happening)
+        if happening.kind in MARKS:
+            text = "%s %s: %s (generation %d)"
+            about = {"event": str(happening.kind), "server": self.name}
+            log.info(text, self.name, happening.kind, happening.text, self.number, extra=about)
+
+    async def begin(self) -> bool:
+        """Take over the sessions of its predecessor, and start; False: it was told to end meanwhile."""
         try:
             records = await self._state.do(lambda store: store.sessions(self.name))
+            self._eras.recall(await self._state.do(lambda store: store.era(self._eras.command)))
         except StoreError as error:  # a server without its sessions is better than none
             log.error("%s: its sessions cannot be read: %s", self.name, error.message)
             records = []
-        if not self.is_ending:
-            self._keeper.restore(records)
-            self.workload.start()
+        if self.is_ending:
+            return False
+        self._keeper.restore(records)
+        self.workload.start()
+        return True
 
-    async def end(self, cause: str, calls_s: float | None) -> int:
+    async def end(
+        self,
+        cause: str,
+        calls_s: float | None,
+        drained: Callable[[], None],
+        code: ReasonCode = ReasonCode.ASKED,
+    ) -> int:
         """Finish what is under way, for so long; then stop everything. Returns how many calls were cut.
 
-        Idempotent: whoever asks again waits for the same end.
+        `drained` is called when nothing is under way any more: from then on it knows no sessions, and must
+        not be asked for them. Idempotent: whoever asks again waits for the same end.
         """
         if self._ending is None:
-            self._ending = asyncio.create_task(self._end(cause, calls_s), name=f"{self.name}: ending")
+            ending = self._end(cause, calls_s, drained, code)
+            self._ending = asyncio.create_task(ending, name=f"{self.name}: ending")
         return await asyncio.shield(self._ending)
 
     def hurry(self) -> None:
@@ -79,9 +115,11 @@ class Generation:
         self.workload.proxy.cut("shutting_down", "stopped at once; the call was not finished")
         self.workload.hurry()
 
-    async def _end(self, cause: str, calls_s: float | None) -> int:
+    async def _end(
+        self, cause: str, calls_s: float | None, drained: Callable[[], None], code: ReasonCode
+    ) -> int:
         proxy = self.workload.proxy
-        self.workload.drain(cause)
+        self.workload.drain(cause, code)
         proxy.refuse_new(cause)
         proxy.hang_up()
         with suppress(TimeoutError):
@@ -89,10 +127,23 @@ class Generation:
                 await proxy.wait_quiet()
         cut = proxy.cut("shutting_down", f"{cause}; the call was not finished")
         proxy.hang_up()
+        drained()
         await self.workload.stop(cause)
         await self._keeper.aclose()
+        if self._writes:
+            await asyncio.wait(self._writes)
+        self.tell(Happening(Kind.STOPPED, f"{cause}; {cut} calls were cut off" if cut else cause))
         return cut
 
     async def _keep(self, changed: list[Record], ended: list[str]) -> None:
         with suppress(StaleGeneration):  # its successor has them
             await self._state.do(lambda store: store.keep_sessions(self.name, self.number, changed, ended))
+
+    def _keep_era(self, era: Era) -> None:
+        async def keep() -> None:
+            with suppress(StoreError):  # then it is found out once more
+                await self._state.do(lambda store: store.keep_era(self.name, self.number, era))
+
+        task = asyncio.create_task(keep(), name=f"{self.name}: keeping its era")
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)

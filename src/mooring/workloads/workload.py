@@ -13,6 +13,7 @@ hears of it: what the session then does is already decided by policy.
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Container, Coroutine
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from mooring.proxy.link import LinkState
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
 from mooring.runtimes.exits import Exit
+from mooring.runtimes.household import Household
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
@@ -29,8 +31,12 @@ from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
+from mooring.wire.memory import Handshake
+from mooring.wire.revisions import MODERN
 from mooring.workloads.definition import ServerOptions
+from mooring.workloads.happenings import Happening, exit_happening, given_up_happening, state_happening
 from mooring.workloads.probe import Deaf, Probe
+from mooring.workloads.recollection import Ended, Recollection
 from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, failure_line, state_line
 
 __all__ = ["InstanceReport", "Workload"]
@@ -74,13 +80,21 @@ class Workload:
         definition: ServerOptions,
         *,
         clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
         on_ended: Callable[[], None] = lambda: None,
+        on_happening: Callable[[Happening], None] = lambda happening: None,
+        household: Household | None = None,
     ) -> None:
         self.definition = definition
         self.name = definition.name
         self.exits = 0
         self._clock = clock
+        self._wall = wall
         self._on_ended = on_ended
+        self._on_happening = on_happening
+        self.recollection = Recollection()
+        self.on_met: Callable[[Handshake], None] = lambda handshake: None
+        """Hears what the server says of itself, to our probe."""
         self._spec = ProcessSpec(
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
@@ -94,6 +108,7 @@ class Workload:
             unfinished=self.unfinished,
             patience=definition.patience,
             clock=clock,
+            household=household,
         )
         loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(
@@ -112,6 +127,8 @@ class Workload:
         self._look_again: asyncio.TimerHandle | None = None
         self._state = self.supervisor.state
         self._was_ready = False
+        self.revision = ""
+        """Of the protocol, as the server has agreed to it when Mooring spoke to it."""
         self._launching = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -149,10 +166,10 @@ class Workload:
         """Begin: speak to one instance, to see whether the server works."""
         self._someone_must_try()
 
-    def drain(self, cause: str) -> None:
+    def drain(self, cause: str, code: ReasonCode = ReasonCode.SIGNAL) -> None:
         """Shutdown has begun."""
         self._dismiss_spares("shutting down")
-        self.supervisor.drain(cause)
+        self.supervisor.drain(cause, code=code)
 
     async def stop(self, reason: str) -> None:
         """End the sessions, then every instance; returns when none is left. Idempotent."""
@@ -332,6 +349,7 @@ class Workload:
     # What instances do by themselves
 
     def _on_stderr(self, pid: int, text: str) -> None:
+        self.recollection.heard(pid, text)
         if self.proxy.noise.admits(len(text)):
             server_log.info("%s", text, extra={"server": self.name, "pid": pid, "event": "server_stderr"})
 
@@ -352,6 +370,9 @@ class Workload:
         elif lent is None:
             return  # asked for
         self.exits += 1
+        ran_s = self._clock() - instance.started_at
+        self.recollection.exits.append(Ended(self._wall(), instance.pid, exit, ran_s))
+        self._on_happening(exit_happening(instance.pid, exit, ran_s))
         since = lent.since if lent is not None else instance.started_at
         self.supervisor.instance_exited(instance.n, since, str(exit), others_working=bool(self._working))
         line = exit_line(self.name, instance.pid, exit, self.supervisor.snapshot())
@@ -372,11 +393,16 @@ class Workload:
         self.supervisor.instance_exited(instance.n, lent.since, reason, others_working=bool(self._working))
         line = failure_line(self.name, instance.pid, reason, self.supervisor.snapshot())
         log.log(line.level, line.text, extra=self._about(instance, "server_given_up"))
+        ran_s = self._clock() - instance.started_at
+        self.recollection.exits.append(Ended(self._wall(), instance.pid, Exit(None, None), ran_s))
+        self._on_happening(given_up_happening(instance.pid, reason))
 
     # Being ready
 
     def _on_change(self, seen: Snapshot) -> None:
         line = state_line(self.name, seen, self._state)
+        if (happening := state_happening(seen, self._state)) is not None:
+            self._on_happening(happening)
         self._state = seen.state
         self._was_ready = self._was_ready or seen.state is State.READY
         log.log(
@@ -418,7 +444,9 @@ class Workload:
         try:
             timeout_s = self.definition.sessions.handshake_timeout_s
             probe = Probe(self.name, self.proxy.noise)
-            await probe.speak(channel, timeout_s)
+            handshake = await probe.speak(channel, timeout_s)
+            self.revision = handshake.protocol_version
+            self.on_met(handshake)
         except ServerFailed as error:
             if error.code == "initialize_refused" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")
@@ -448,9 +476,11 @@ class Workload:
         """It refuses handshakes: is it a server of the era that has none?"""
         self.proxy.tell_handshakes(taken=False)
         try:
-            return (await self.proxy.stateless.discover()).is_modern
+            is_modern = (await self.proxy.stateless.discover()).is_modern
         except MooringError:
             return False
+        self.revision = MODERN if is_modern else ""
+        return is_modern
 
     def _tell_slow(self, pid: int) -> None:
         bound_s = self.definition.sessions.handshake_timeout_s

@@ -65,7 +65,8 @@ class Talker:
             if manner.leaves == "half":
                 for call in calls:
                     call.left = True  # gets an answer that comes alone, but no stream
-                peer.writer.write_eof()
+                if not peer.writer.is_closing():  # uvloop raises RuntimeError then
+                    peer.writer.write_eof()
         except GONE:
             await self._cut(peer, reading)
             return

@@ -1,0 +1,193 @@
+"""What the commands do that change something: they ask the daemon, and wait until it is true."""
+
+import json
+import os
+import select
+import time
+from functools import partial
+from typing import Any, NamedTuple
+
+import click
+
+from mooring.api.client import ApiClient, NotRunning
+from mooring.cli.reach import reach
+from mooring.cli.telling import Json, count
+from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
+from mooring.cli.words import printable
+from mooring.errors import MooringError, exit_status
+
+__all__ = ["CHANGES", "Change", "change_each", "end_daemon", "run_server"]
+
+LONG_S = 3600.0
+"""To stop a server may take as long as its calls do; the daemon has the bound."""
+LOOK_S = 0.1
+INTERRUPTED = 130
+
+
+class Change(NamedTuple):
+    """Something that can be done to a server."""
+
+    method: str
+    suffix: str
+    done: str
+    begun: str
+    until_ready: bool = False
+
+
+CHANGES = {
+    "start": Change("POST", "/start", "is started", "is being started", until_ready=True),
+    "stop": Change("POST", "/stop", "has stopped", "is being stopped"),
+    "restart": Change("POST", "/restart", "was restarted", "is being restarted", until_ready=True),
+    "rm": Change("DELETE", "", "is removed", "is being removed"),
+}
+
+
+def run_server(name: str, body: Json, *, wait: bool, as_json: bool) -> int:
+    """`mooring run`: give the server to the daemon, and wait until it is known whether it works."""
+    client = reach(start=True)
+    job = Job(name, partial(_run, client, name, body, wait))
+    if not _waited(client, [job], "is being started", as_json=as_json):
+        return INTERRUPTED
+    if job.error is not None:
+        _show_last_words(job.error)
+        raise job.error
+    click.echo(json.dumps(job.answer, indent=2) if as_json else job.answer["url"])
+    return 0
+
+
+def _run(client: ApiClient, name: str, body: Json, wait: bool) -> Json:
+    path = f"/servers/{name}?wait={json.dumps(wait)}"
+    server: Json = client.ask("PUT", path, body, timeout_s=LONG_S)["server"]
+    return wait_ready(client, server) if wait else server
+
+
+def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bool, as_json: bool) -> int:
+    """Do the same to all of them; one that cannot is told, and does not hold up the others."""
+    client = reach(start=change.until_ready)
+    chosen = _chosen(client, names, every)
+    jobs = [Job(name, partial(_change, client, change, name, wait)) for name in chosen]
+    if not _waited(client, jobs, change.begun, as_json=as_json):
+        return INTERRUPTED
+    if as_json:
+        click.echo(json.dumps([_outcome(job) for job in jobs], indent=2))
+    else:
+        for job in jobs:
+            _tell(job, change.done if wait else change.begun)
+        if not jobs:
+            click.echo("There are no servers.")
+    return max((_status(job) for job in jobs), default=0)
+
+
+def _chosen(client: ApiClient, names: tuple[str, ...], every: bool) -> list[str]:
+    if bool(names) == every:
+        raise click.UsageError(
+            "name servers, or give --all" if not names else "give names or --all, not both"
+        )
+    if every:
+        return [server["name"] for server in client.ask("GET", "/servers")]
+    return list(dict.fromkeys(names))
+
+
+def _change(client: ApiClient, change: Change, name: str, wait: bool) -> Any:
+    path = f"/servers/{name}{change.suffix}?wait={json.dumps(wait)}"
+    answer = client.ask(change.method, path, timeout_s=LONG_S)
+    if wait and change.until_ready:
+        wait_ready(client, answer["server"])
+    return answer
+
+
+def _waited(client: ApiClient, jobs: list[Job], begun: str, *, as_json: bool) -> bool:
+    """Until all are done; or until somebody has had enough, who is then told what goes on."""
+    try:
+        carry_out(client, jobs, Progress(quiet=as_json))
+    except KeyboardInterrupt:
+        for job in jobs:
+            if not job.begun:
+                click.echo(f"{job.name} is left as it is", err=True)
+            elif not job.done.is_set():
+                told = f"{job.name} {begun}, and goes on without you: mooring status {job.name}"
+                click.echo(told, err=True)
+        return False
+    return True
+
+
+def _status(job: Job) -> int:
+    if job.error is None:
+        return 0
+    return exit_status(job.error) if isinstance(job.error, MooringError) else 1
+
+
+def _outcome(job: Job) -> Json:
+    error = job.error
+    told = None
+    if isinstance(error, MooringError):
+        told = {"code": error.code, "message": error.message, "hint": error.hint}
+    elif error is not None:
+        told = {"code": "bug", "message": repr(error), "hint": ""}
+    return {
+        "name": job.name,
+        "done": error is None,
+        "cut": job.answer["cut"] if job.answer else 0,
+        "error": told,
+    }
+
+
+def _tell(job: Job, done: str) -> None:
+    error = job.error
+    if error is None:
+        cut = job.answer["cut"]
+        click.echo(f"{job.name} {done}" + (f" ({count(cut, 'call')} cut off)" if cut else ""))
+        return
+    if not isinstance(error, MooringError):
+        raise error
+    _show_last_words(error)
+    message = error.message if job.name in error.message else f"{job.name}: {error.message}"
+    click.echo(f"error: {printable(message)}", err=True)
+    if error.hint:
+        click.echo(f"hint: {printable(error.hint)}", err=True)
+
+
+def _show_last_words(error: Exception) -> None:
+    if isinstance(error, NotReady) and error.last_words:
+        click.echo("Its last lines on stderr:", err=True)
+        for line in error.last_words:
+            click.echo(f"  {printable(line)}", err=True)
+
+
+def end_daemon(*, wait: bool) -> int:
+    """`mooring daemon stop`."""
+    try:
+        client = reach()
+    except NotRunning as error:
+        click.echo(error.message)  # which is what was wanted
+        return 0
+    ending = _Process(client.ask("GET", "/daemon")["pid"])
+    client.ask("POST", "/daemon/stop")
+    try:
+        while wait and not ending.has_ended():
+            pass
+    except KeyboardInterrupt:
+        click.echo("Mooring is being stopped, and goes on without you: mooring daemon status", err=True)
+        return INTERRUPTED
+    click.echo("Mooring has stopped" if wait else "Mooring is being stopped")
+    return 0
+
+
+class _Process:
+    """A process of somebody else's, which is there now."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        # Not by its number alone, which may be another's when it has ended.
+        self._descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+
+    def has_ended(self) -> bool:
+        """Look for a moment."""
+        if self._descriptor is not None:
+            return bool(select.select([self._descriptor], [], [], LOOK_S)[0])
+        time.sleep(LOOK_S)
+        try:
+            os.kill(self._pid, 0)
+        except ProcessLookupError:
+            return True
+        return False

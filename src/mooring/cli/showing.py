@@ -1,0 +1,99 @@
+"""What the commands do that only look: ls, status, daemon status."""
+
+import json
+import os
+import sys
+import time
+from shutil import get_terminal_size
+
+import click
+
+from mooring.cli.reach import reach
+from mooring.cli.tables import age, fitted, size
+from mooring.cli.telling import Json, described
+from mooring.cli.words import RED, YELLOW, colourful, painted, printable
+
+__all__ = ["list_servers", "show_daemon", "show_server"]
+
+HEAD = ("NAME", "STATE", "UPTIME", "RESTARTS", "SESSIONS", "CALLS", "MEMORY", "URL")
+EXPENDABLE = ("MEMORY", "CALLS", "RESTARTS", "SESSIONS", "UPTIME", "URL")
+"""Columns that a narrow terminal does without, the first one first."""
+COLOURS = {"failed": RED, "backoff": YELLOW}
+UP = frozenset({"ready", "backoff", "draining"})
+WATCH_S = 1.0
+HOME, CLEAR_TO_END_OF_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+EMPTY = "There are no servers. Add one: mooring run NAME -- COMMAND"
+
+
+def list_servers(*, as_json: bool, watch: bool) -> None:
+    """`mooring ls`."""
+    client = reach()
+    if not watch:
+        servers = client.ask("GET", "/servers")
+        click.echo(json.dumps(servers, indent=2) if as_json else "\n".join(_table(servers)))
+        return
+    try:
+        while True:
+            servers = client.ask("GET", "/servers")
+            click.echo(json.dumps(servers) if as_json else _screen(_table(servers)), nl=as_json)
+            time.sleep(WATCH_S)
+    except KeyboardInterrupt:
+        click.echo()  # that is how one stops looking
+
+
+def _table(servers: list[Json]) -> list[str]:
+    if not servers:
+        return [EMPTY]
+    terminal = sys.stdout.isatty()
+    width = get_terminal_size().columns if terminal else None
+    head, *lines = fitted(HEAD, [_row(server) for server in servers], EXPENDABLE, width)
+    if not colourful(sys.stdout, os.environ):
+        return [head, *lines]
+    states = [server["state"] for server in servers]
+    return [head, *(painted(line, COLOURS.get(state, "")) for line, state in zip(lines, states, strict=True))]
+
+
+def _row(server: Json) -> tuple[str, ...]:
+    return (
+        server["name"],
+        server["state"],
+        age(server["started_at"]) if server["state"] in UP else "-",
+        str(server["restarts"]),
+        str(server["sessions"]),
+        str(server["calls_total"]),
+        size(server["memory_bytes"]),
+        server["url"],
+    )
+
+
+def _screen(lines: list[str]) -> str:
+    """The lines in place of those before; what does not fit is counted."""
+    if not sys.stdout.isatty():
+        return "\n".join([*lines, "", ""])
+    room = get_terminal_size().lines - 2
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"… {len(lines) - room + 1} more"]
+    return HOME + "".join(f"{line}{CLEAR_TO_END_OF_LINE}\n" for line in lines) + CLEAR_BELOW
+
+
+def show_server(name: str, *, as_json: bool) -> None:
+    """`mooring status`."""
+    server = reach().ask("GET", f"/servers/{name}")
+    if as_json:
+        click.echo(json.dumps(server, indent=2))
+        return
+    for title, text in described(server):
+        click.echo(f"{title + ':' if title else '':12} {printable(text)}")
+
+
+def show_daemon(*, as_json: bool) -> None:
+    """`mooring daemon status`."""
+    about = reach().ask("GET", "/daemon")
+    if as_json:
+        shown = {name: about[name] for name in ("pid", "version", "port", "started_at")}
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        click.echo(
+            f"Mooring {about['version']} runs as pid {about['pid']} on port {about['port']}, "
+            f"for {age(about['started_at'])}"
+        )

@@ -1,0 +1,99 @@
+"""What people are told of a server: pure, from what the daemon says of it."""
+
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from mooring.cli.tables import age
+
+__all__ = ["count", "described", "moment", "state_in_words", "why_not_ready"]
+
+Json = dict[str, Any]
+FAILED = {
+    "cannot_start": "it cannot be started",
+    "initialize_failed": "it starts, but is of no use as an MCP server",
+    "crash_loop": "it crashes again and again",
+    "server_exited": "it ended, and is not to be restarted",
+}
+"""Why it failed: one that could not begin is another matter than one that began and crashed."""
+
+
+def count(amount: int, what: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{amount} {what}" if amount == 1 else f"{amount} {what}s"
+
+
+def moment(at: float) -> str:
+    """As in the logs: UTC."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def state_in_words(server: Json) -> str:
+    """The state, and why it is so."""
+    state, text = str(server["state"]), str(server["reason_text"])
+    if state == "backoff":
+        wait = f"restarting in {server['retry_in_s'] or 0:.0f} s"
+        return f"backoff: {wait}, attempt {server['attempt']} of {server['attempts']}"
+    if state == "failed":
+        why = FAILED.get(server["reason"], "")
+        text = f"{why}: {text}" if why and text else why or text
+    elif server["reason"] == "restarting":
+        return f"{state} again: {text}"
+    elif server["calls"] and state in ("draining", "stopping"):
+        text = f"{count(server['calls'], 'call')} to finish"
+    return f"{state}: {text}" if text else state
+
+
+def described(server: Json) -> Iterator[tuple[str, str]]:
+    """Everything, as titles and texts; a line without a title goes on with the one before."""
+    yield "name", server["name"]
+    yield "state", state_in_words(server)
+    if server["hint"]:
+        yield "hint", server["hint"]
+    if server["state"] == "failed" and server["retry_in_s"] is not None:
+        yield "", f"the next call tries it again; so does: mooring start {server['name']}"
+    yield "url", server["url"]
+    yield "command", shlex.join(server["command"])
+    yield "generation", f"{server['generation']}, owned by the daemon (pid {server['pid']})"
+    if server["started_at"] is not None:
+        yield "started", f"{age(server['started_at'])} ago, {count(server['restarts'], 'restart')}"
+    calls = f"{count(server['calls'], 'call')} in flight, {server['calls_total']} in all"
+    yield "sessions", f"{server['sessions']}; {calls}"
+    if server["versions"]:
+        yield "versions", ", ".join(server["versions"])
+    yield from _listed("instances", map(_instance, server["instances"]))
+    yield from _listed("exits", map(_exit, reversed(server["exits"])))
+    yield from _listed("stderr", server["stderr"])
+
+
+def _listed(title: str, lines: Any) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        yield title, line
+        title = ""
+
+
+def _instance(one: Json) -> str:
+    session = f", session {one['session']}" if one["session"] else ""
+    return f"pid {one['pid']}, {one['use']}{session}, for {age(one['since'])}"
+
+
+def _exit(one: Json) -> str:
+    how = f"signal {one['signal']}" if one["signal"] is not None else f"exit status {one['code']}"
+    if one["signal"] is None and one["code"] is None:
+        how = "given up"
+    when = f"{moment(one['at'])} ({age(one['at'])} ago)"
+    return f"{when}, pid {one['pid']}: {how}, after {one['ran_s']:.1f} s"
+
+
+def why_not_ready(server: Json) -> tuple[str, str]:
+    """Of a server that is not ready and will not be at once: what is wrong, and what to do."""
+    name = server["name"]
+    text = f"{name} is not ready: {state_in_words(server)}"
+    if server["state"] == "backoff":
+        tried = f"it ended {count(len(server['exits']), 'time')}, the last with {server['last_exit']}"
+        text = f"{name} is not ready: {tried}; {state_in_words(server).removeprefix('backoff: ')}"
+    hints = [server["hint"]] if server["hint"] else []
+    hints.append(f"mooring status {name} and mooring logs {name} tell more")
+    hints.append(f"to change it: mooring run {name} --replace -- COMMAND; to give it up: mooring rm {name}")
+    return text, "; ".join(hints)

@@ -1,0 +1,66 @@
+"""What `mooring events` tells: which changes of a server are worth a line, and its words."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from mooring.runtimes.exits import Exit
+from mooring.supervise.snapshot import Snapshot
+from mooring.supervise.states import State
+
+__all__ = ["Happening", "Kind", "exit_happening", "given_up_happening", "state_happening"]
+
+
+class Kind(StrEnum):
+    """Stable: programs match them."""
+
+    STARTED = "started"
+    """A generation has begun; whether the server works is not known yet."""
+    READY = "ready"
+    EXITED = "exited"
+    """An instance ended, and nobody had asked it to."""
+    BACKOFF = "backoff"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    REPLACED = "replaced"
+    """A generation with another definition has begun."""
+    REMOVED = "removed"
+    GIVEN_UP = "given_up"
+    """An instance runs on and is of no use: it is stopped."""
+    LEFTOVER_ENDED = "leftover_ended"
+    """A process of a killed Mooring was still there."""
+    DAEMON_STARTED = "daemon_started"
+    DAEMON_RECOVERED = "daemon_recovered"
+    """The one before had no time to say that it ends."""
+    DAEMON_ENDED = "daemon_ended"
+
+
+class Happening(NamedTuple):
+    """Something that happened."""
+
+    kind: Kind
+    text: str
+
+
+def state_happening(seen: Snapshot, before: State) -> Happening | None:
+    """What a change of state has to tell, if anything."""
+    if seen.state is before:
+        return None
+    if seen.state is State.READY:
+        return Happening(Kind.READY, "it works again" if seen.restarts else "it works")
+    if seen.state is State.BACKOFF:
+        attempt = f"attempt {seen.attempt} of {seen.attempts}"
+        return Happening(Kind.BACKOFF, f"restarting in {seen.retry_in_s or 0:.0f} s, {attempt}")
+    if seen.state is State.FAILED:
+        hint = f" ({seen.reason.hint})" if seen.reason.hint else ""
+        return Happening(Kind.FAILED, f"{seen.reason.text}{hint}")
+    return None
+
+
+def exit_happening(pid: int, exit: Exit, ran_s: float) -> Happening:
+    """An unasked exit."""
+    return Happening(Kind.EXITED, f"pid {pid}: {exit}, after {ran_s:.1f} s")
+
+
+def given_up_happening(pid: int, reason: str) -> Happening:
+    """An instance that does not do its part."""
+    return Happening(Kind.GIVEN_UP, f"pid {pid}: {reason}")

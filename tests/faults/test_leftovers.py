@@ -1,0 +1,160 @@
+"""Mooring is killed together with its guardian; the next one ends what was left, and nobody else."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mooring.runtimes import guardian_main, leftovers
+from mooring.runtimes.leftovers import Leftover, end_leftovers
+from mooring.runtimes.proctable import start_time
+from mooring.runtimes.roll import Roll, boot_id
+from tests.faults.test_runtimes_guardian import end_with, naughty_argv, spawn, told
+from tests.support import alive, until
+
+HOST = """
+import asyncio, json, os, signal, sys, time
+import uvloop
+from pathlib import Path
+from mooring.runtimes import ProcessRuntime, ProcessSpec
+from mooring.runtimes.household import Household
+from mooring.runtimes.roll import Roll, boot_id
+
+class Teller:
+    def __init__(self, pid): self.pid = pid
+    def on_line(self, line): print(line.decode(), flush=True)
+    def on_long_line(self, line): pass
+    def on_writable(self): pass
+    def on_gone(self, exit): print("gone", self.pid, flush=True)
+
+def die(household, session):
+    print("child", session.leader, flush=True)
+    os.kill(household.guardian.pid, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    household = Household(time.monotonic, owner="feedfeed", roll=Roll(Path(sys.argv[1]), boot_id()))
+    if sys.argv[2] == "between":
+        Household.take_in = die
+    runtime = ProcessRuntime(on_stderr=lambda pid, text: None, household=household)
+    for argv in json.loads(sys.argv[3]):
+        instance = await runtime.start(ProcessSpec(name="x", argv=tuple(argv)))
+        print("child", instance.pid, flush=True)
+        instance.attach(Teller(instance.pid))
+    print("guardian", runtime.guardian_pid, flush=True)
+    await asyncio.Event().wait()
+
+uvloop.run(main())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guardian_main, "EOF_GRACE_S", 0.1)
+    monkeypatch.setattr(guardian_main, "TERM_GRACE_S", 0.2)
+
+
+@pytest.fixture
+def roll(tmp_path: Path) -> Roll:
+    return Roll(tmp_path, boot_id())
+
+
+@contextmanager
+def hosted(roll: Path, *commands: list[str], die: str = "later") -> Iterator["subprocess.Popen[str]"]:
+    argv = [sys.executable, "-c", HOST, str(roll), die, json.dumps(commands)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as host:
+        try:
+            yield host
+        finally:
+            host.kill()
+
+
+async def test_killed_together_with_its_guardian(tmp_path: Path, roll: Roll) -> None:
+    stubborn = naughty_argv(
+        "ignore-term", "grandchild:stubborn", "grandchild:unmarked", "grandchild:session", "linger"
+    )
+    others = spawn("linger", marker="MOORING_INSTANCE=somebody:x:1")
+    with hosted(tmp_path, stubborn, stubborn, naughty_argv("echo")) as host:
+        pids = told(host, {"child": 3, "grandchild": 6, "guardian": 1})
+        assert len(roll.entries()) == 3
+        os.kill(pids["guardian"][0], signal.SIGSTOP)  # so that neither sees the other one's end
+        host.kill()
+        os.kill(pids["guardian"][0], signal.SIGKILL)
+        host.wait()
+        await until(lambda: not alive(pids["child"][2]))
+        detached = {pid for pid in pids["grandchild"] if os.getsid(pid) == pid}
+        ours = set(pids["child"][:2] + pids["grandchild"]) - detached
+        assert len(ours) == 6 and all(map(alive, ours))
+        ended = end_leftovers(roll)
+        assert [left.name for left in ended] == ["x", "x"]
+        assert {pid for left in ended for pid in left.pids} == ours
+        assert not any(left.survivors for left in ended)
+        assert not any(map(alive, ours)) and all(map(alive, detached))
+        assert roll.entries() == [] == end_leftovers(roll)
+        for pid in detached:
+            os.kill(pid, signal.SIGKILL)
+    assert others.poll() is None
+    others.kill()
+    end_with(others)
+
+
+async def test_killed_between_the_start_of_a_child_and_its_registration(tmp_path: Path, roll: Roll) -> None:
+    with hosted(tmp_path, naughty_argv("ignore-term", "linger"), die="between") as host:
+        [pid] = told(host, {"child": 1})["child"]
+        host.wait()
+        [entry] = roll.entries()
+        assert entry.pid is None and alive(pid)
+        # As soon as it is the program that was to be started it carries the marker.
+        await until(lambda: entry.marker.encode() in Path(f"/proc/{pid}/environ").read_bytes())
+        assert [left.pids for left in end_leftovers(roll)] == [(pid,)]
+        assert not alive(pid) and roll.entries() == []
+
+
+def test_who_never_came_is_not_looked_for_again(roll: Roll) -> None:
+    roll.expect("MOORING_INSTANCE=feed:x:1")
+    assert end_leftovers(roll) == [] == roll.entries()
+
+
+def enter(directory: Path, child: "subprocess.Popen[bytes]", *, boot: str = "", started: str = "") -> None:
+    text = f"{boot or boot_id()}\n{child.pid} {started or start_time(child.pid)}\n"
+    (directory / "feed:x:1").write_text(text)
+
+
+@pytest.mark.parametrize("wrong", [{"boot": "another"}, {"started": "12345"}], ids=["boot", "pid"])
+def test_a_number_that_is_somebody_elses_by_now(tmp_path: Path, roll: Roll, wrong: dict[str, str]) -> None:
+    child = spawn("linger", marker="MOORING_INSTANCE=feed:x:1")
+    enter(tmp_path, child, **wrong)
+    assert end_leftovers(roll) == [] == roll.entries()
+    assert child.poll() is None
+    child.kill()
+    end_with(child)
+
+
+def test_without_its_leader_only_who_carries_the_marker_is_ours(tmp_path: Path, roll: Roll) -> None:
+    child = spawn("grandchild:", "grandchild:unmarked", "exit:0", marker="MOORING_INSTANCE=feed:x:1")
+    enter(tmp_path, child)
+    assert child.stdout is not None
+    marked, unmarked = (int(child.stdout.readline().split()[1]) for _ in range(2))
+    end_with(child)
+    assert end_leftovers(roll) == [Leftover("x", (marked,), ())]
+    assert not alive(marked) and alive(unmarked)
+    os.kill(unmarked, signal.SIGKILL)
+
+
+def test_who_cannot_be_ended_stays_on_the_roll(
+    tmp_path: Path, roll: Roll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = spawn("linger", marker="MOORING_INSTANCE=feed:x:1")
+    enter(tmp_path, child)
+    # Only a process that hangs in the kernel outlives SIGKILL, and none can be made to.
+    monkeypatch.setattr(leftovers, "end_sessions", lambda sessions: None)
+    assert end_leftovers(roll) == [Leftover("x", (child.pid,), (child.pid,))]
+    assert len(roll.entries()) == 1
+    child.kill()
+    end_with(child)

@@ -6,6 +6,7 @@
     later             a revision that is not known here, and no other
     dual              both eras; the envelope of a message decides, whatever its method
     marked            a handshake server, of whose tool `sql`, on the second page, `region` is a header
+    late-list         the same with one page, which it gives when it is told to (`x/list`)
     asking            a handshake server that asks for an elicitation whatever is called; tells what it heard
     changing-its-mind the same; but it takes the question back and answers
     url               a handshake server of which every call needs a page to be visited
@@ -63,6 +64,8 @@ class Odd:
         self.code = code
         self.heard: list[Json] = []
         self.introduced = False
+        self.listings: list[Any] = []
+        """Those of `late-list` that wait."""
 
     def take(self, message: Json, serve: Callable[[Any, str, Json], None]) -> None:
         self.heard.append(message)
@@ -136,6 +139,17 @@ class Odd:
             say(id=id, result={"tools": [MARKED]})
         else:
             say(id=id, result={"tools": [PLAIN], "nextCursor": "more"})
+
+    def late_list(self, id: Any, method: str, params: Json) -> None:
+        if self.handshake(id, method, params):
+            return
+        if method == "x/list":
+            for listing in self.listings:
+                say(id=listing, result={"tools": [MARKED]})
+        if method == "tools/list":
+            self.listings.append(id)
+        else:
+            self.text(id, "ok")
 
     def asking(self, id: Any, method: str, params: Json) -> None:
         if not self.handshake(id, method, params):

@@ -141,19 +141,22 @@ def test_a_header_that_comes_twice_agrees_with_nothing() -> None:
     assert "more than once" in (tools.mismatch(call.params, twice) or "")
 
 
-def test_of_unknown_tools_and_odd_params_nothing_is_said() -> None:
+def test_of_unknown_tools_and_calls_without_arguments_nothing_is_said() -> None:
     tools, head = MarkedTools(), Head()
     assert tools.mismatch(b'{"name":"t"}', head) is None
     tools.learn(listed(tool({"a": marked()})))
-    for params in (
-        b"",
-        b"[]",
-        b'{"name":7}',
-        b'{"name":"u"}',
-        b'{"name":"t","arguments":7}',
-        b'{"name":"t"}',
-    ):
+    for params in (b"{}", b'{"name":"u"}', b'{"name":"u","uri":7,"arguments":7}', b'{"name":"t"}'):
         assert tools.mismatch(params, head) is None
+
+
+@pytest.mark.parametrize(
+    "params",
+    [b"[]", b'{"name":7}', b'{"name":"t","arguments":7}', b'{"name":"t","arguments":{"b":1e999}}'],
+)
+def test_params_that_cannot_be_read_agree_with_no_headers(params: bytes) -> None:
+    tools = MarkedTools()
+    tools.learn(listed(tool({"a": marked()})))
+    assert "cannot be compared" in (tools.mismatch(params, Head()) or "")
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,11 @@ class BridgedCall:
         if self._call is not None and self._call.request.log_level is not None:
             self._call.reply.note(line, self._clock())
 
+    def hear_note(self, line: bytes) -> None:
+        """A notification of its instance that we do not know."""
+        if self._call is not None:
+            self._call.reply.note(line, self._clock())
+
     def ask(self, trunk: Trunk, request: Envelope) -> None:
         """The server wants something of the client."""
         required = required_for(request.method or "", request.params)

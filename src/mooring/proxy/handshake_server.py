@@ -28,6 +28,7 @@ from mooring.wire.eras import can_be_asked, discovery
 from mooring.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Envelope
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.modern import DISCOVER, INTERACTIVE, LEVEL_KEY, LISTEN, LOG, ModernRequest
+from mooring.wire.notes import is_extension
 from mooring.wire.params import cancelled_id
 from mooring.wire.request_state import Sealer, digest
 from mooring.wire.shared import is_level
@@ -232,7 +233,7 @@ class HandshakeServer:
             trunk.refuse(request, "no client can be asked here")
 
     def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
-        """A log message of a call, a question that is taken back, or news for whoever listens."""
+        """What can only be about the call that has the instance to itself; or news for whoever listens."""
         call = self._leased.get(trunk)
         if note.method == LOG:
             if call is not None:
@@ -240,6 +241,9 @@ class HandshakeServer:
         elif note.method == "notifications/cancelled":
             if call is not None and (asked := cancelled_id(note.params)) is not None:
                 call.withdraw(asked)
+        elif is_extension(note.method):
+            if call is not None:
+                call.hear_note(line)
         else:
             self._listeners.hear(trunk, note)
 

@@ -25,6 +25,7 @@ from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
 from mooring.wire.memory import has_room_for
 from mooring.wire.modern import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_KEY
+from mooring.wire.notes import is_extension
 from mooring.wire.params import cancelled_id, progress_of_call
 from mooring.wire.revisions import HANDSHAKE_REVISIONS, LATEST
 from mooring.wire.shared import is_level
@@ -197,12 +198,14 @@ class ModernFace(Face):
         self._preface_that_logs = Preface(self._capabilities, self._client, self._level)
 
     def take_note(self, note: Envelope) -> None:
-        """Only a cancellation means something to such a server; the rest concerned a session."""
+        """A cancellation, or something that we do not know; the rest concerned a session."""
         if note.method == "notifications/initialized":
             self._listen()
         elif note.method == "notifications/cancelled" and (id := cancelled_id(note.params)) is not None:
             self._forget(id)
             self.leave(id, "the client cancelled it")
+        elif is_extension(note.method):
+            self.trunk.tell(jsonrpc.note_line(note.method, note.params))
 
     def take_response(self, response: Envelope) -> None:
         """An answer to what we asked for the server."""

@@ -27,6 +27,7 @@ from mooring.proxy.trunks import Trunks
 from mooring.wire.eras import served_here
 from mooring.wire.jsonrpc import Envelope, note_line
 from mooring.wire.modern import ASKS_BY_RESULT, DISCOVER, LISTEN, LOG, without_level
+from mooring.wire.notes import is_extension
 from mooring.wire.params import subscription_of_note, unambiguous
 
 __all__ = ["ModernServer"]
@@ -151,6 +152,10 @@ class ModernServer:
         ride = trunk.ride(request.id, request.method, params, passenger, token=request.progress_token)
         call.reply.on_gone(partial(self._leave, trunk, ride, passenger))
 
+    def tell(self, note: Envelope) -> None:
+        """A notification of a client that no revision knows."""
+        self._any().tell(note_line(note.method, note.params))
+
     def _refuse(self, call: StatelessCall, text: str) -> None:
         call.fail(Failure("too_many_listeners", text, retryable=True), self._clock())
 
@@ -220,7 +225,7 @@ class ModernServer:
         trunk.refuse(request, ASKS_BY_RESULT)
 
     def on_note(self, trunk: Trunk, note: Envelope, line: bytes) -> None:
-        """News for a listener, or a log message."""
+        """News for a listener, a log message, or something that we do not know."""
         number = subscription_of_note(note.params)
         if number is not None:
             ride = trunk.rides.get(number) if type(number) is int else None
@@ -228,13 +233,15 @@ class ModernServer:
                 ride.rider.hear_news(ride, note, self._clock())
         elif note.method == LOG and not self._is_silenced(trunk):
             reader = _log_reader(trunk) or self._only_face(trunk)
-            if reader is not None:
+            if reader is not None and reader.wants_log:
                 reader.hear_log(line)
+        elif is_extension(note.method) and (face := self._only_face(trunk)) is not None:
+            face.hear_news(line)
 
     def _only_face(self, trunk: Trunk) -> ModernFace | None:
-        """The session that has this trunk to itself, if it wants to hear the log."""
+        """The session that has this trunk to itself."""
         faces = [] if self._policy.shared else list(self._faces.get(trunk, {}))
-        return faces[0] if faces and faces[0].wants_log else None
+        return faces[0] if faces else None
 
     def on_up(self, trunk: Trunk, again: bool) -> None:
         """Requests need not know; sessions are told that every list may differ."""

@@ -18,8 +18,10 @@ from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
 from mooring.proxy.stateless_call import StatelessReply
 from mooring.proxy.stats import Stats
+from mooring.proxy.tool_lists import ToolLists
 from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
+from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import Memory
 from mooring.wire.modern import ModernRequest
 
@@ -98,6 +100,7 @@ class Proxy:
         self.stateless = Stateless(trunks, policy, clock, self._sharing)
         self._backend = EraBackend(backend, self.stateless, policy, clock, self._sharing)
         self.marked_tools = trunks.tools
+        self.tool_lists = ToolLists(self.stateless, trunks.tools, policy)
         self._trunks = trunks
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
@@ -170,6 +173,12 @@ class Proxy:
             raise self.refusing
         self.start_clock()
         self.stateless.take(request, reply, principal)
+
+    def tell(self, note: Envelope) -> None:
+        """A notification of 2026-07-28; nobody waits for what becomes of it."""
+        if self.refusing is None:
+            self.start_clock()
+            self.stateless.tell(note)
 
     def _make_room(self) -> Unavailable | None:
         """At the bound, the session that has slept longest gives way; if none sleeps, nobody does."""

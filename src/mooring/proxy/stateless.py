@@ -22,8 +22,9 @@ from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless_call import StatelessCall, StatelessReply
 from mooring.proxy.trunks import Trunks
 from mooring.wire.eras import REMOVED
-from mooring.wire.jsonrpc import METHOD_NOT_FOUND
+from mooring.wire.jsonrpc import METHOD_NOT_FOUND, Envelope
 from mooring.wire.modern import ModernRequest
+from mooring.wire.notes import is_extension
 from mooring.wire.revisions import MODERN
 
 __all__ = ["Stateless"]
@@ -115,6 +116,11 @@ class Stateless:
         else:
             self._waiting.append(call)
             self._find_out()
+
+    def tell(self, note: Envelope) -> None:
+        """A notification of an extension, for a server that may know it; no other is defined for clients."""
+        if isinstance(self._service, ModernServer) and is_extension(note.method):
+            self._service.tell(note)
 
     def _has_room(self, request: ModernRequest) -> bool:
         held = sum(len(call.request.params) for call in self._waiting)

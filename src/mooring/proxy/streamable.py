@@ -6,6 +6,7 @@ before body, version and session have been found good.
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
@@ -85,29 +86,49 @@ class StreamableHTTP:
     def _post_modern(self, exchange: Exchange, terms: "Terms", message: Envelope) -> None:
         """A message of the era without handshakes: a request, which is on its own."""
         if not message.is_request:
-            if message.is_notification:  # none is defined; whoever sends one need not be told
+            if message.is_notification:  # whoever sends one need not be told what becomes of it
+                if exchange.request.header(b"mcp-method") == (message.method or "").encode():
+                    self._proxy.tell(message)
                 exchange.respond(ACCEPTED)
                 return
             error = RemoteProtocolError("responses cannot be sent in this revision", code="invalid_request")
             exchange.respond(refusals.bad_request(error))
             return
-        head, proxy = exchange.request.head, self._proxy
+        head, lists = exchange.request.head, self._proxy.tool_lists
         request = read_request(message, head)
-        if message.method == "tools/call" and isinstance(request, ModernRequest):
-            wrong = proxy.marked_tools.mismatch(message.params, head)
-            request = request if wrong is None else Rejection(HEADER_MISMATCH, wrong)
         if isinstance(request, Rejection):
-            body = request.response(message.request_id)
-            exchange.respond(Response(http_status(request.code), body, JSON_HEADERS))
-            return
-        if request.method == LISTEN and not terms.events:
+            _reject(exchange, request, message.request_id)
+        elif request.method == LISTEN and not terms.events:
             exchange.respond(refusals.not_acceptable("text/event-stream"))
-            return
+        elif lists.are_wanted(request, head):
+            lists.read(request, exchange.request.principal, partial(self._compare, exchange, terms, request))
+        else:
+            self._compare(exchange, terms, request, True)
+
+    def _compare(self, exchange: Exchange, terms: "Terms", request: ModernRequest, tools_known: bool) -> None:
+        """Serve it, if its headers say what its arguments do."""
+        wrong = None
+        if request.method == "tools/call":
+            wrong = self._proxy.marked_tools.mismatch(request.params, exchange.request.head)
+        if wrong is not None:
+            _reject(exchange, Rejection(HEADER_MISMATCH, wrong), request.id)
+        elif not tools_known:
+            text = "the server does not list its tools, so that the headers cannot be compared with arguments"
+            _reject(
+                exchange,
+                Rejection(INTERNAL_ERROR, text, {"reason": "tools_unknown", "retryable": True}),
+                request.id,
+            )
+        elif not exchange.disconnected:
+            self._serve(exchange, terms, request)
+
+    def _serve(self, exchange: Exchange, terms: "Terms", request: ModernRequest) -> None:
+        proxy = self._proxy
         reply = ModernReply(exchange, terms.events, proxy.clock(), proxy.policy.keep_alive_s)
         try:
             proxy.take(request, reply, exchange.request.principal)
         except Unavailable as error:
-            exchange.respond(refusals.unavailable(error, message.request_id))
+            exchange.respond(refusals.unavailable(error, request.id))
 
     def _initialize(self, exchange: Exchange, terms: "Terms", message: Envelope, line: bytes) -> None:
         if not message.is_request:
@@ -222,6 +243,10 @@ class StreamableHTTP:
         if session is not None:
             session.close("the client ended it")
             exchange.respond(Response(204))
+
+
+def _reject(exchange: Exchange, rejection: Rejection, id: Id) -> None:
+    exchange.respond(Response(http_status(rejection.code), rejection.response(id), JSON_HEADERS))
 
 
 def _nothing() -> None:

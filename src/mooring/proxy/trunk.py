@@ -287,6 +287,8 @@ class Trunk:
         elif message.method == "notifications/progress":
             self._on_progress(message)
         else:
+            if message.method == "notifications/tools/list_changed":
+                self._tools.are_complete = False
             self._keeper.on_note(self, message, jsonrpc.one_line(line))
 
     def _on_answer(self, response: Envelope) -> None:

@@ -134,8 +134,10 @@ class Conversation:
 
     def _take_stateless(self, message: Envelope) -> None:
         """A request of a revision without sessions: but for its id it has nothing to do with ours."""
+        if message.is_notification:
+            self._proxy.tell(message)
         if not message.is_request:
-            return  # none but a cancellation is defined
+            return
         id, proxy, bound = message.request_id, self._proxy, self._bound
         request = read_request(message, None)
         if id in self._requests or (bound is not None and id in bound.session.calls):

@@ -21,7 +21,7 @@ from mooring.wire.memory import MAX_TOOL_NAME, MAX_TOOLS, MAX_TOOLS_BYTES
 from mooring.wire.modern import NAMED_BY
 from mooring.wire.surrogates import tolerant
 
-__all__ = ["MarkedTools", "mirrored_headers"]
+__all__ = ["MarkedTools", "has_mirrored_arguments", "mirrored_headers"]
 
 MAX_MARKS = 64
 """Arguments of one tool that become headers; listeners take some hundred fields in all."""
@@ -43,6 +43,10 @@ class _Named(msgspec.Struct):
     uri: str | None = None
 
 
+class _ToolName(msgspec.Struct):
+    name: str | None = None
+
+
 class _Arguments(msgspec.Struct):
     arguments: dict[str, Any] | None = None
 
@@ -57,6 +61,7 @@ class _Tools(msgspec.Struct):
 
 
 _read_named = tolerant(msgspec.json.Decoder(_Named).decode)
+_read_tool_name = tolerant(msgspec.json.Decoder(_ToolName).decode)
 _read_arguments = tolerant(msgspec.json.Decoder(_Arguments).decode)
 _read_tools = tolerant(msgspec.json.Decoder(_Tools).decode)
 
@@ -76,11 +81,18 @@ def mirrored_headers(message: Envelope, version: str, tools: "MarkedTools") -> H
     return headers
 
 
+def has_mirrored_arguments(head: Head) -> bool:
+    """Does a head say arguments of a tool?"""
+    return any(name.startswith(b"mcp-param-") for name in head.fields)
+
+
 class MarkedTools:
     """Which arguments of which tools become headers, as the lists of the server said."""
 
     def __init__(self) -> None:
         self._marks: dict[str, list[Mark]] = {}
+        self.are_complete = False
+        """All lists were read, and none has changed since."""
 
     def learn(self, result: bytes | Raw) -> list[str]:
         """A list of tools, or a page of it: replaces what was known of these. Returns what is wrong."""
@@ -109,10 +121,10 @@ class MarkedTools:
         if not self._marks:
             return None
         try:
-            marks = self._marks.get(_read_named(params).name or "", ())
+            marks = self._marks.get(_read_tool_name(params).name or "", ())
             arguments = _read_arguments(params).arguments if marks else None
-        except msgspec.DecodeError:
-            return None  # (which the server will say)
+        except msgspec.DecodeError as error:  # a server may be able to read what we cannot
+            return f"the params cannot be compared with the headers: {error}"
         repeated = {name for name, _ in head.repeated}
         for name, path in marks:
             header = f"mcp-param-{name}".lower().encode()

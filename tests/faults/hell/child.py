@@ -46,6 +46,9 @@ FATES = ("unread", "reading", "unanswered", "answering", "answering", "answered"
 ENDS = ("exit 0", "exit 3", "SIGKILL", "SIGTERM", "SIGHUP", "no stdout", "no stdin", "deaf", "suspended")
 SILENCE = ("tear", "forget", "garble", "deaf", "suspended")
 """Misdeeds and ends that leave a call without an answer."""
+LEVELS = ("debug", "info", "info", "error")
+OF_ALL = "mooring"
+"""Who introduces itself by this name has many clients: then a call says itself whose it is."""
 GREETINGS = ("twice", "refused", "botched", "silent", "late", "crowded", "curious", "other", "dies")
 NAMES: "dict[str, Any]" = {"true": True, "false": False, "null": None, "__builtins__": {}}
 
@@ -80,8 +83,11 @@ class Child:
         self.draw = draw = Draw(seed * 1009 + n)
         self.read_bytes = draw.pick((1, 17, 1000, 65536, 65536, 65536))
         self.is_eager = draw.chance(0.3)
+        self.is_talkative = draw.chance(0.4)
         excluded = SILENCE if is_honest else ()
         self.misdeeds = [name for name in MISDEEDS if draw.chance(0.25) and name not in excluded]
+        if self.is_talkative and draw.chance(0.5):
+            self.misdeeds.append("hold")  # then there is something to talk about
         self.naughtiness = draw.pick((0.1, 0.3, 0.6))
         self.greeting = draw.pick(GREETINGS) if draw.chance(0.2) else "plain"
         self.fate = draw.pick(FATES) if draw.chance(0.5) else ""
@@ -89,10 +95,18 @@ class Child:
         self.end = draw.pick([end for end in ENDS if end not in excluded])
         self.hears_end = draw.chance(0.7)
         self.session = ""
+        self.is_shared = False
+        self.concerned = ""
+        """The session that its words are for; with many, that of the call it is at."""
+        self.uris: list[str] = []
         self.unsaid = b""
         self.held: list[bytes] = []
+        self.unanswered: dict[bytes, str] = {}
+        """Answers that it has not given, held back or forgotten; and whose calls they are to."""
         self.asked: dict[object, list[str]] = {}
-        self.tokens: list[str] = []
+        self.pings: set[object] = set()
+        self.tokens: list[tuple[str, str, str]] = []
+        """Of progress, with the session and the name of their call."""
         self.executed = 0
         self.count = 0
         self.id: object = 1
@@ -219,10 +233,15 @@ class Child:
             self.execute(message)
 
     def take_answer(self, message: "dict[str, Any]") -> None:
-        """An answer must be to a question that this very instance has asked under that id."""
+        """An answer must be to a question that this very instance has asked under that id.
+
+        A client that answers twice may hit another question with the second.
+        """
         id, result = message["id"], message.get("result")
-        said = result.get("to") if isinstance(result, dict) else None
+        said = result.get("to") if isinstance(result, dict) and "again" not in result else None
         self.note("did", f"heard an answer, id {text_of(id)}: {said}")
+        if self.is_shared and "error" not in message and id not in self.pings:
+            self.note("wrong", f"an answer, and nobody may be asked: {message}")
         if id not in self.asked:
             self.note("wrong", f"an answer to nothing it asked: {message}")
         elif said is not None and said not in self.asked[id]:
@@ -231,6 +250,8 @@ class Child:
     def greet(self, message: "dict[str, Any]") -> None:
         params, id = message["params"], text_of(message["id"])
         self.session = params["clientInfo"]["name"]
+        self.is_shared = self.session == OF_ALL
+        self.concerned = "" if self.is_shared else self.session
         version = params["protocolVersion"]
         self.note("did", f"greets {self.session}: {self.greeting}")
         greeting = self.greeting
@@ -261,19 +282,29 @@ class Child:
             self.say(line)
 
     def execute(self, message: "dict[str, Any]") -> None:
-        params = message["params"]
+        params = message.get("params", {})
         facts = params.get("arguments", params)
+        if "uri" in params:
+            self.uris.append(params["uri"])
+        if "token" not in facts:
+            self.serve(message["id"], message["method"])
+            return
         token, value = facts["token"], self.fresh("v")
         self.note("executed", f"{token} {value}")
         self.executed += 1
-        if facts["session"] != self.session:
+        if self.is_shared:
+            self.concerned = facts["session"]
+        elif facts["session"] != self.session:
             self.note("wrong", f"{token} of {facts['session']} was sent to the server of {self.session!r}")
         wanted = params.get("_meta", {}).get("progressToken")
         if wanted is not None:
-            self.tokens.append(text_of(wanted))
+            self.tokens.append((text_of(wanted), facts["session"], token))
         is_fatal = self.executed == self.fate_at
         if is_fatal and self.fate == "unanswered":
             self.meet_end()
+        if self.is_talkative:
+            self.mutter()
+            self.progress()
         if self.flood_bytes > USUAL_FLOOD_BYTES:
             self.flood_stderr()
         if self.draw.chance(self.naughtiness):
@@ -283,6 +314,12 @@ class Child:
             self.meet_end()
         if self.draw.chance(self.naughtiness):
             self.misbehave()
+
+    def serve(self, id: object, method: str) -> None:
+        """Mooring itself wants something of it."""
+        self.note("did", f"is asked by Mooring: {method}")
+        tail = '"error":{"code":-32601,"message":"what?"}' if method == "server/discover" else '"result":{}'
+        self.answer(f'{{"jsonrpc":"2.0","id":{text_of(id)},{tail}}}'.encode(), is_fatal=False)
 
     # Saying
 
@@ -309,8 +346,10 @@ class Child:
         self.last_answer = line
         if "hold" in self.misdeeds and self.draw.chance(0.5):
             self.held.append(line)
+            self.unanswered[line] = self.concerned
         elif "forget" in self.misdeeds and self.draw.chance(0.2):
             self.note("did", "never answers that")
+            self.unanswered[line] = self.concerned
         elif "garble" in self.misdeeds and self.draw.chance(0.2):
             self.say(self.garbled(line))
         else:
@@ -333,8 +372,12 @@ class Child:
 
     def release(self) -> None:
         """Say what was held back, the last first."""
+        if self.held and self.is_talkative:
+            self.mutter()
         while self.held:
-            self.say(self.held.pop())
+            line = self.held.pop()
+            self.unanswered.pop(line, None)
+            self.say(line)
         self.flush()
 
     def say(self, line: bytes, end: bytes = b"\n") -> None:
@@ -390,31 +433,54 @@ class Child:
                 (
                     b"h" * size,
                     b'{"jsonrpc":"2.0","id":98765,"result":"' + b"h" * size + b'"}',
-                    self.noted("notifications/message", f'"level":"info","data":"{"h" * size}"'),
+                    self.noted("notifications/message", f'{self.level()},"data":"{"h" * size}"'),
                 )
             )
         )
 
-    def noted(self, method: str, params: str) -> bytes:
-        """A notification with its own name, and that of its session, in it."""
-        facts = f'"hell":"{self.session}","note":"{self.fresh("n")}"'
+    def noted(self, method: str, params: str, session: str | None = None) -> bytes:
+        """A notification with its own name, and that of the session it is for, in it."""
+        facts = f'"hell":"{self.concerned if session is None else session}","note":"{self.fresh("n")}"'
         return f'{{"jsonrpc":"2.0","method":"{method}","params":{{{params},{facts}}}}}'.encode()
 
     def flood(self) -> None:
-        method = self.draw.pick(("notifications/message", "notifications/resources/updated"))
+        if self.draw.chance(0.5):
+            method, session = "notifications/message", self.concerned
+        else:
+            method, session = "notifications/resources/updated", self.anybody()
         for _ in range(self.draw.pick((1, 10, 300))):
-            self.say(self.noted(method, '"level":"info","uri":"hell://x","data":"d"'))
+            self.say(self.noted(method, f'{self.level()},"uri":"hell://x","data":"d"', session))
+
+    def mutter(self) -> None:
+        """Of a call that it is still at, or should be."""
+        session = self.draw.pick([self.concerned, *self.unanswered.values()])
+        self.say(self.noted("notifications/message", f'{self.level()},"data":"m"', session))
+
+    def level(self) -> str:
+        return f'"level":"{self.draw.pick(LEVELS)}"'
+
+    def anybody(self) -> str:
+        """Whom news are for: whoever wants them."""
+        return "" if self.is_shared else self.session
 
     def news(self) -> None:
-        lines = [self.noted("notifications/resources/updated", '"uri":"hell://y"') for _ in range(3)]
+        """Of what somebody has subscribed to, or nobody; and of a list."""
+        uris = ["hell://y", *self.uris[-5:]]
+        lines = [
+            self.noted("notifications/resources/updated", f'"uri":"{self.draw.pick(uris)}"', self.anybody())
+            for _ in range(3)
+        ]
+        kind = self.draw.pick(("tools", "prompts", "resources"))
+        lines.append(self.noted(f"notifications/{kind}/list_changed", '"more":1', self.anybody()))
         self.say(b"\r\n".join(lines))
 
     def batch(self) -> None:
-        lines = [self.noted("notifications/message", '"level":"info","data":"b"') for _ in range(3)]
+        lines = [self.noted("notifications/message", f'{self.level()},"data":"b"') for _ in range(3)]
         self.say(b"[" + b",".join(lines) + b"]")
 
     def repeat(self) -> None:
         if self.last_answer:
+            self.unanswered.pop(self.last_answer, None)
             self.say(self.last_answer)
 
     def mistake(self) -> None:
@@ -439,8 +505,10 @@ class Child:
         for _ in range(self.draw.pick((1, 1, 5))):
             id, name = self.draw.pick(odd), self.fresh("ask")
             self.asked.setdefault(eval(id), []).append(name)
+            if method == "ping":
+                self.pings.add(eval(id))
             self.note("did", f"asks {method}, id {id}: {name}")
-            params = f'{{"hell":"{self.session}","note":"{name}"}}'
+            params = f'{{"hell":"{self.concerned}","note":"{name}"}}'
             self.say(f'{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}'.encode())
 
     def withdraw(self) -> None:
@@ -449,9 +517,11 @@ class Child:
 
     def progress(self) -> None:
         """Of a call that runs or has run, or of none."""
-        token = self.draw.pick([*self.tokens, '"none"', "-9"])
+        nobodys = [('"none"', self.session, ""), ("-9", self.session, "")]
+        token, session, call = self.draw.pick([*self.tokens, *nobodys])
         for n in range(1 + self.draw.below(4)):
-            self.say(self.noted("notifications/progress", f'"progressToken":{token},"progress":{n}'))
+            params = f'"progressToken":{token},"progress":{n},"of":"{call}"'
+            self.say(self.noted("notifications/progress", params, session))
 
     def complain(self) -> None:
         said = self.draw.pick((b"trouble\n", b"half", b"\xff\0\n", b"x" * 100_000, b"a\rb\r\n" * 1000))
@@ -493,6 +563,7 @@ MISDEEDS = {
     "flood": Child.flood,
     "news": Child.news,
     "batch": Child.batch,
+    "mutter": Child.mutter,
     "repeat": Child.repeat,
     "mistake": Child.mistake,
     "ask": Child.ask,

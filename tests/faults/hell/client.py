@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.faults.hell.facts import HANG_S, Call, Facts, Id, Json
 from tests.faults.hell.garbage import GARBAGE, NO_HTTP
-from tests.faults.hell.hearing import Reading
+from tests.faults.hell.hearing import EVERYBODYS, Reading
 from tests.faults.hell.talker import Talker
 from tests.faults.hell.wires import GONE, PLAIN, Address, Manner
 from tests.support import within
@@ -22,14 +22,19 @@ from tests.support import within
 __all__ = ["Client"]
 
 REVISIONS = ("2025-11-25", "2025-11-25", "2025-06-18", "2025-03-26", "2025-03-26", "2024-11-05")
+SET_LEVEL = ("logging/setLevel", "")
 METHODS = (
     *(("tools/call", "work"),) * 4,
     ("tools/call", "safe"),
     ("resources/read", ""),
     ("tools/list", ""),
-    ("logging/setLevel", ""),
+    SET_LEVEL,
     ("resources/subscribe", ""),
+    ("resources/unsubscribe", ""),
 )
+COMMON = "hell://common"
+"""A resource that many subscribe to."""
+LEVELS = ("debug", "debug", "info", "emergency")
 READS = ("resources/read", "tools/list")
 WEIGHTS = {
     "call": 10.0,
@@ -80,6 +85,8 @@ class Client(Talker):
         self._revision = ""
         self._count = 0
         self._calls: list[Call] = []
+        self._answered: set[str] = set()
+        """Questions."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: set[asyncio.Task[None]] = set()
 
@@ -95,13 +102,15 @@ class Client(Talker):
         """A few attempts: a server from hell may refuse."""
         for attempt in range(3):
             self._revision = self._dice.choice(REVISIONS)
-            is_confirmed = self._dice.random() < 0.9
+            is_confirmed, reads_log = self._dice.random() < 0.9, self._dice.random() < 0.5
             reading = await self.greet(self._new_greeting())
             session, self._revision = reading.headers.get("mcp-session-id"), reading.negotiated()
             if session and self._revision:
                 self.session = session
                 if is_confirmed:
                     await self.notify("notifications/initialized")
+                if reads_log:
+                    self.spawn(self.ask([self.new_call(SET_LEVEL)], PLAIN))
                 return True
             await asyncio.sleep(0.02 * attempt)
         return False
@@ -205,13 +214,13 @@ class Client(Talker):
 
     # Calls
 
-    def new_call(self, *, twin: Call | None = None) -> Call:
+    def new_call(self, kind: tuple[str, str] | None = None, *, twin: Call | None = None) -> Call:
         dice = self._dice
         self._count += 1
         n = self._count
-        method, tool = dice.choice(METHODS)
+        method, tool = kind or dice.choice(METHODS)
         ids: tuple[Id, ...] = (n, -n, n + 0.5, 10**20 + n, f"c{n}", f"\u00fc{n}")
-        tokens: tuple[Id | None, ...] = (None, None, None, f"p{n}", n, "everybody's")
+        tokens: tuple[Id | None, ...] = (None, None, None, f"p{n}", n, EVERYBODYS)
         call = Call(
             token=f"{self.marker}-{n}",
             id=dice.choice(ids),
@@ -221,7 +230,10 @@ class Client(Talker):
             progress=dice.choice(tokens),
             spaced=dice.random() < 0.1,
             repeatable=tool == "safe" or method in READS,
+            level=dice.choice(LEVELS) if method == "logging/setLevel" else "",
+            uri=dice.choice((COMMON, f"hell://{n}")) if "subscribe" in method else "",
         )
+        self.hearing.expect(call)
         if twin is not None:
             call.id, call.twin, twin.twin = twin.id, twin, call
         self._calls.append(call)
@@ -252,8 +264,10 @@ class Client(Talker):
             params = {"protocolVersion": self._revision, "capabilities": {}, "clientInfo": info}
         elif call.method == "tools/call":
             params = {"name": call.tool, "arguments": params}
-        elif call.method == "resources/subscribe":
-            params["uri"] = f"hell://{call.token}"
+        elif call.uri:
+            params["uri"] = call.uri
+        elif call.level:
+            params["level"] = call.level
         if call.progress is not None:
             params["_meta"] = {"progressToken": call.progress}
         message = {"jsonrpc": "2.0", "id": call.id, "method": call.method, "params": params}
@@ -290,10 +304,14 @@ class Client(Talker):
         dice = random.Random(f"{self.marker}/{question.rpartition('.')[2]}")
         for _ in range(dice.choice((0, 1, 1, 2))):
             after_s = dice.choice((0, 0.01, 0.2))
-            self.spawn(self._respond_later(after_s, id, {"to": question}, session))
+            self.spawn(self._respond_later(after_s, id, question, session))
 
-    async def _respond_later(self, after_s: float, id: Id, result: Json, session: str) -> None:
+    async def _respond_later(self, after_s: float, id: Id, question: str, session: str) -> None:
+        result: Json = {"to": question}
         await asyncio.sleep(after_s)
+        if question in self._answered:
+            result["again"] = True
+        self._answered.add(question)
         await self.respond(id, result, session=session)
 
     async def greet_again(self) -> None:

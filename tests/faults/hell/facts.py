@@ -26,6 +26,10 @@ class Call:
     pad: int = 0
     spaced: bool = False
     progress: Id | None = None
+    level: str = ""
+    """That it asks for."""
+    uri: str = ""
+    """That it is about."""
     session_id: str = ""
     repeatable: bool = False
     """Executing it twice does no harm, as the server says."""
@@ -76,8 +80,10 @@ class Ledger:
 class Facts:
     """One run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, shared: bool = False) -> None:
         self.seed = seed
+        self.shared = shared
+        """All sessions have their instances in common."""
         self.calls: list[Call] = []
         self.problems: list[str] = []
         self.outcomes: Counter[str] = Counter()

@@ -3,6 +3,9 @@
 A message belongs to the session that hears it, and comes once. An answer comes where its call was sent,
 progress where its call was sent. An event id names one message; on a stream they rise by one or more,
 and so do the numbers that a child gives to its log messages.
+
+Where all sessions share their instances nobody is asked anything, and each hears of what it has
+subscribed to, and of the log what it has asked for.
 """
 
 import json
@@ -11,17 +14,14 @@ from collections.abc import Callable, Iterable
 from mooring.wire.sse import Event
 from tests.faults.hell.facts import Call, Facts, Id, Json
 
-__all__ = ["Hearing", "Reading"]
+__all__ = ["EVERYBODYS", "Hearing", "Reading"]
 
-OWN_METHODS = frozenset(
-    {
-        "notifications/tools/list_changed",
-        "notifications/prompts/list_changed",
-        "notifications/resources/list_changed",
-        "notifications/message",
-        "notifications/cancelled",
-    }
-)
+EVERYBODYS = "everybody's"
+"""A progress token that a client has many calls under: nobody can tell them apart."""
+LEVELS = ("debug", "info", "error", "emergency")
+LISTS = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))
+
+OWN_METHODS = LISTS | {"notifications/message", "notifications/cancelled"}
 """What Mooring says by itself, or says in other words: all else bears the name of its session."""
 
 
@@ -63,11 +63,18 @@ class Hearing:
         """Every event, by its id."""
         self.readings: dict[str, Reading] = {}
         """By the name of the stream: who reads it, or read it last."""
+        self._levels: set[str] = set()
+        self._uris: set[str] = set()
         self._contested: set[str] = set()
         """Streams that several want to read at once: nobody can tell who gets the rest."""
 
     def _problem(self, text: str) -> None:
         self._facts.problem(f"{self._session}: {text}")
+
+    def expect(self, call: Call) -> None:
+        """This may be asked for, so what comes of it may be heard."""
+        self._levels.update({call.level} - {""})
+        self._uris.update({call.uri} - {""})
 
     def resumes(self, reading: Reading) -> None:
         """Somebody wants to go on with a stream."""
@@ -130,9 +137,11 @@ class Hearing:
         if session not in (None, "", self._session):  # "": before it knew whom it serves
             self._problem(f"heard what was said to {session}: {message}")
         if method == "notifications/progress":
-            self._progress(params["progressToken"], reading)
+            self._progress(params["progressToken"], params.get("of"), reading)
         if note is None:
             return
+        if self._facts.shared:
+            self._said_by_shared(method, params, is_question="id" in message)
         if self._places.setdefault(note, place) != place:
             self._problem(f"{note} came twice, as {self._places[note]} and as {place}")
         if method == "notifications/message":
@@ -141,9 +150,20 @@ class Hearing:
             self._facts.tell(self._session, f"  is asked {method}, id {message['id']!r}: {note}")
             self._on_question(message["id"], note, reading)
 
-    def _progress(self, token: Id, reading: Reading) -> None:
-        if all(call.progress != token for call in reading.calls.values()):
-            self._problem(f"progress of {token!r} came to {reading}")
+    def _progress(self, token: Id, of: str | None, reading: Reading) -> None:
+        calls = [call for call in reading.calls.values() if call.progress == token]
+        if not calls or (token != EVERYBODYS and of not in (None, *(call.token for call in calls))):
+            self._problem(f"progress of {token!r}, of {of}, came to {reading}")
+
+    def _said_by_shared(self, method: str, params: Json, *, is_question: bool) -> None:
+        if method == "notifications/message":
+            is_wanted = any(LEVELS.index(params["level"]) >= LEVELS.index(level) for level in self._levels)
+        elif method == "notifications/resources/updated":
+            is_wanted = params["uri"] in self._uris
+        else:
+            is_wanted = method in (*LISTS, "notifications/progress")
+        if is_question or not is_wanted:
+            self._problem(f"heard of a shared server what is not for it: {method} {str(params)[:200]}")
 
     def _order(self, note: str, reading: Reading) -> None:
         _, child, number = note.split(".")

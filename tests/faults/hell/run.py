@@ -65,6 +65,7 @@ def _draw_options(dice: random.Random, seed: int, name: str, house: House, ledge
         argv=(python, "-I", "-S", str(house.child), *words),
         spare=pick((0, 0, 1)),
         sessions=SessionPolicy(
+            shared=pick((0, 0, 0, 1, 2)),
             max_sessions=pick((2, 100, 100)),
             max_message_bytes=pick((20_000, 200_000, 4_000_000)),
             max_calls=pick((3, 100, 100, 100)),
@@ -108,10 +109,10 @@ async def _run_safely(house: House, seed: int) -> Outcome:
 
 async def _run(house: House, seed: int) -> Outcome:
     dice = random.Random(seed)
-    facts = Facts(seed)
     name = house.new_name(seed)
     path = house.folder / name
     options = _draw_options(dice, seed, name, house, path)
+    facts = Facts(seed, shared=options.sessions.shared > 0)
     facts.tell("run", f"{options}")
     workload = Workload(options, clock=time.monotonic)
     house.open(workload, facts)
@@ -165,11 +166,19 @@ async def _end(ending: str, workload: Workload, clients: list[Client], facts: Fa
 
 
 async def _until_gone(workload: Workload, facts: Facts) -> None:
-    """Every session was deleted or never opened; then there is none, and nothing that serves one."""
-    sessions = workload.proxy.sessions
+    """Every session was deleted or never opened; then there is none, and nothing that serves one.
+
+    What many share stays, and is no more than was allowed.
+    """
+    sessions, standing = workload.proxy.sessions, workload.proxy.policy.shared
+    idle = {"probing", "spare"} if standing else {"probing"}
+
+    def busy() -> int:
+        return sum(report.use not in idle for report in workload.report())
+
     try:
         await until(lambda: not sessions, HANG_S)
-        await until(lambda: {report.use for report in workload.report()} <= {"probing"}, HANG_S)
+        await until(lambda: busy() <= standing, HANG_S)
     except TimeoutError:
         facts.problem(f"all was deleted, and there are still {sessions} and {workload.report()}")
 

@@ -77,10 +77,12 @@ def test_what_must_not_be(tmp_path: Path, known: Json, seen: str) -> None:
     assert any(seen in problem for problem in verdict(tmp_path, *executed, **known))
 
 
-def heard(*events: tuple[str, str], calls: tuple[Call, ...] = ()) -> list[str]:
+def heard(*events: tuple[str, str], calls: tuple[Call, ...] = (), shared: bool = False) -> list[str]:
     """What is wrong when a client hears these (id, data) on one stream."""
-    facts = Facts(0)
+    facts = Facts(0, shared=shared)
     hearing, reading = Hearing(facts, "me", lambda id, question, reading: None), Reading(calls)
+    for call in calls:
+        hearing.expect(call)
     for id, data in events:
         hearing.event(Event("message", data, id, None), reading)
     return facts.problems
@@ -114,3 +116,38 @@ def test_what_may_be_heard() -> None:
 )
 def test_what_must_not_be_heard(events: list[tuple[str, str]], seen: str) -> None:
     assert any(seen in problem for problem in heard(*events))
+
+
+def test_progress_of_another_call_must_not_be_heard() -> None:
+    call = Call(token="t", id=1, method="tools/call", progress="p")
+    others = note("n.1.1", method="notifications/progress", progressToken="p", of="u")
+    assert any("progress of 'p', of u" in problem for problem in heard(("p-1", others), calls=(call,)))
+
+
+LISTENER = Call(token="t", id=1, method="resources/subscribe", level="info", uri="hell://x")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        note("n.1.1", level="error"),
+        note("n.1.1", session="", method="notifications/resources/updated", uri="hell://x"),
+        note("n.1.1", session="", method="notifications/tools/list_changed"),
+    ],
+)
+def test_what_may_be_heard_of_a_shared_server(said: str) -> None:
+    assert heard(("g-1", said), calls=(LISTENER,), shared=True) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        note("n.1.1", level="debug"),
+        note("n.1.1", session="you", level="error"),
+        note("n.1.1", session="", method="notifications/resources/updated", uri="hell://y"),
+        note("n.1.1", method="notifications/cancelled", requestId=1),
+        json.dumps({**json.loads(note("ask.1.1", method="ping")), "id": 7}),
+    ],
+)
+def test_what_must_not_be_heard_of_a_shared_server(said: str) -> None:
+    assert heard(("g-1", said), calls=(LISTENER,), shared=True) != []

@@ -274,8 +274,10 @@ class Proxy:
         return cut + self.stateless.cut(reason, message)
 
     async def aclose(self, reason: str) -> None:
-        """End every session; nothing of them runs afterwards."""
+        """End every session; nothing of them runs afterwards, and nobody is let in who would wait for it."""
         self._closing = True
+        if self.refusing is None:
+            self.refuse_new(reason)
         sessions = list(self.sessions.values())
         for session in sessions:
             session.close(reason, level=logging.DEBUG)

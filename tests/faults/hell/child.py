@@ -47,8 +47,11 @@ ENDS = ("exit 0", "exit 3", "SIGKILL", "SIGTERM", "SIGHUP", "no stdout", "no std
 SILENCE = ("tear", "forget", "garble", "deaf", "suspended")
 """Misdeeds and ends that leave a call without an answer."""
 LEVELS = ("debug", "info", "info", "error")
-OF_ALL = "mooring"
-"""Who introduces itself by this name has many clients: then a call says itself whose it is."""
+OF_ALL, OF_SOME = "mooring", "anybody"
+"""Who introduces itself by these names may have many clients: then a call says itself whose it is.
+
+Of some: it is asked by one at a time, if it wants something of its client or has something to log.
+"""
 GREETINGS = ("twice", "refused", "botched", "silent", "late", "crowded", "curious", "other", "dies")
 NAMES: "dict[str, Any]" = {"true": True, "false": False, "null": None, "__builtins__": {}}
 
@@ -84,6 +87,9 @@ class Child:
         self.read_bytes = draw.pick((1, 17, 1000, 65536, 65536, 65536))
         self.is_eager = draw.chance(0.3)
         self.is_talkative = draw.chance(0.4)
+        self.is_curious = draw.chance(0.4)
+        """It answers a call when its own question was answered; asked are those who can call again."""
+        self.awaited: dict[str, bytes] = {}
         excluded = SILENCE if is_honest else ()
         self.misdeeds = [name for name in MISDEEDS if draw.chance(0.25) and name not in excluded]
         if self.is_talkative and draw.chance(0.5):
@@ -95,9 +101,11 @@ class Child:
         self.end = draw.pick([end for end in ENDS if end not in excluded])
         self.hears_end = draw.chance(0.7)
         self.session = ""
-        self.is_shared = False
+        self.is_shared = self.is_pooled = False
         self.concerned = ""
         """The session that its words are for; with many, that of the call it is at."""
+        self.at = ""
+        """The call."""
         self.uris: list[str] = []
         self.unsaid = b""
         self.held: list[bytes] = []
@@ -238,6 +246,10 @@ class Child:
         A client that answers twice may hit another question with the second.
         """
         id, result = message["id"], message.get("result")
+        if id in self.awaited:
+            line = self.awaited.pop(id)
+            self.unanswered.pop(line, None)
+            self.say(line)
         said = result.get("to") if isinstance(result, dict) and "again" not in result else None
         self.note("did", f"heard an answer, id {text_of(id)}: {said}")
         if self.is_shared and "error" not in message and id not in self.pings:
@@ -251,7 +263,8 @@ class Child:
         params, id = message["params"], text_of(message["id"])
         self.session = params["clientInfo"]["name"]
         self.is_shared = self.session == OF_ALL
-        self.concerned = "" if self.is_shared else self.session
+        self.is_pooled = self.session == OF_SOME
+        self.concerned = "" if self.is_shared or self.is_pooled else self.session
         version = params["protocolVersion"]
         self.note("did", f"greets {self.session}: {self.greeting}")
         greeting = self.greeting
@@ -292,7 +305,8 @@ class Child:
         token, value = facts["token"], self.fresh("v")
         self.note("executed", f"{token} {value}")
         self.executed += 1
-        if self.is_shared:
+        self.at = token
+        if self.is_shared or self.is_pooled:
             self.concerned = facts["session"]
         elif facts["session"] != self.session:
             self.note("wrong", f"{token} of {facts['session']} was sent to the server of {self.session!r}")
@@ -309,9 +323,16 @@ class Child:
             self.flood_stderr()
         if self.draw.chance(self.naughtiness):
             self.misbehave()
-        self.answer(self.answer_to(message["id"], message["method"], token, value), is_fatal)
+        line = self.answer_to(message["id"], message["method"], token, value)
+        if self.is_pooled and self.is_curious and not is_fatal and self.draw.chance(0.7):
+            self.awaited[self.wonder()] = line
+            self.unanswered[line] = self.concerned
+        else:
+            self.answer(line, is_fatal)
         if is_fatal and self.fate == "answered":
             self.meet_end()
+        if self.is_pooled:
+            self.at = self.concerned = ""  # what it says now may be heard by whoever comes next
         if self.draw.chance(self.naughtiness):
             self.misbehave()
 
@@ -461,7 +482,7 @@ class Child:
 
     def anybody(self) -> str:
         """Whom news are for: whoever wants them."""
-        return "" if self.is_shared else self.session
+        return "" if self.is_shared or self.is_pooled else self.session
 
     def news(self) -> None:
         """Of what somebody has subscribed to, or nobody; and of a list."""
@@ -489,6 +510,14 @@ class Child:
         id = self.draw.pick(("null", "-98765", "98765", '"nobody"', other, "1e300", "0.25", str(2**70)))
         self.say(f'{{"jsonrpc":"2.0","id":{id},"result":{{"hell":"{self.session}","strange":1}}}}'.encode())
 
+    def wonder(self) -> str:
+        """Ask one thing; the id of the question."""
+        id = self.fresh("q")
+        self.question(
+            text_of(id), self.draw.pick(("roots/list", "sampling/createMessage", "elicitation/create"))
+        )
+        return id
+
     def ask(self) -> None:
         odd = (
             text_of(self.id),
@@ -503,13 +532,16 @@ class Child:
         )
         method = self.draw.pick(("ping", "roots/list", "sampling/createMessage", "elicitation/create"))
         for _ in range(self.draw.pick((1, 1, 5))):
-            id, name = self.draw.pick(odd), self.fresh("ask")
-            self.asked.setdefault(eval(id), []).append(name)
-            if method == "ping":
-                self.pings.add(eval(id))
-            self.note("did", f"asks {method}, id {id}: {name}")
-            params = f'{{"hell":"{self.concerned}","note":"{name}"}}'
-            self.say(f'{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}'.encode())
+            self.question(self.draw.pick(odd), method)
+
+    def question(self, id: str, method: str) -> None:
+        name = self.fresh("ask")
+        self.asked.setdefault(eval(id), []).append(name)
+        if method == "ping":
+            self.pings.add(eval(id))
+        self.note("did", f"asks {method}, id {id}: {name}")
+        params = f'{{"hell":"{self.concerned}","note":"{name}","of":"{self.at}"}}'
+        self.say(f'{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}'.encode())
 
     def withdraw(self) -> None:
         ids = [text_of(id) for id in self.asked] + ['"nobody"', "-3", text_of(self.id)]

@@ -34,7 +34,19 @@ class Call:
     repeatable: bool = False
     """Executing it twice does no harm, as the server says."""
     forbidden: bool = False
-    """It goes to a session that is not for its client, or to none."""
+    """It goes to a session that is not for its client, or to none; or it breaks a rule."""
+    capabilities: Json | None = None
+    """Of its client, which has no session (2026-07-28)."""
+    wanted: Json | None = None
+    """What it listens for."""
+    is_acknowledged: bool = False
+    """It has heard the first message of a listener."""
+    state: str = ""
+    """With which it comes back to a call that waits for its answers,"""
+    state_is: str = ""
+    """which is good, may have been used, or is bad."""
+    responses: Json | None = None
+    """These."""
     twin: "Call | None" = None
     """Another call of that id: who answers one of them late may answer the other."""
     whole: bool = False
@@ -84,6 +96,8 @@ class Facts:
         self.seed = seed
         self.shared = shared
         """All sessions have their instances in common."""
+        self.is_ending = False
+        """Nobody new is let in."""
         self.calls: list[Call] = []
         self.problems: list[str] = []
         self.outcomes: Counter[str] = Counter()

@@ -5,7 +5,8 @@ progress where its call was sent. An event id names one message; on a stream the
 and so do the numbers that a child gives to its log messages.
 
 Where all sessions share their instances nobody is asked anything, and each hears of what it has
-subscribed to, and of the log what it has asked for.
+subscribed to, and of the log what it has asked for. So it is without sessions (2026-07-28), for each
+request alone.
 """
 
 import json
@@ -13,15 +14,14 @@ from collections.abc import Callable, Iterable
 
 from mooring.wire.sse import Event
 from tests.faults.hell.facts import Call, Facts, Id, Json
+from tests.faults.hell.meant import ACKNOWLEDGED, LISTS, is_for_call, is_for_guest, is_for_listener
 
 __all__ = ["EVERYBODYS", "Hearing", "Reading"]
 
 EVERYBODYS = "everybody's"
 """A progress token that a client has many calls under: nobody can tell them apart."""
-LEVELS = ("debug", "info", "error", "emergency")
-LISTS = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))
-
-OWN_METHODS = LISTS | {"notifications/message", "notifications/cancelled"}
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+OWN_METHODS = LISTS | {"notifications/message", "notifications/cancelled", ACKNOWLEDGED}
 """What Mooring says by itself, or says in other words: all else bears the name of its session."""
 
 
@@ -63,6 +63,8 @@ class Hearing:
         """Every event, by its id."""
         self.readings: dict[str, Reading] = {}
         """By the name of the stream: who reads it, or read it last."""
+        self.is_stateless = False
+        """It has no session: each call is alone."""
         self._levels: set[str] = set()
         self._uris: set[str] = set()
         self._contested: set[str] = set()
@@ -138,10 +140,14 @@ class Hearing:
             self._problem(f"heard what was said to {session}: {message}")
         if method == "notifications/progress":
             self._progress(params["progressToken"], params.get("of"), reading)
+        listener = self._listener(params, reading)
+        is_question = "id" in message and (self.is_stateless or self._facts.shared)
+        if (note or listener) and (is_question or not self._is_meant(method, params, reading, listener)):
+            self._problem(f"heard what is not for it ({reading}): {method} {str(params)[:200]}")
         if note is None:
             return
-        if self._facts.shared:
-            self._said_by_shared(method, params, is_question="id" in message)
+        if listener is not None:
+            note = f"{note} to {listener.token}"  # all who listen hear it
         if self._places.setdefault(note, place) != place:
             self._problem(f"{note} came twice, as {self._places[note]} and as {place}")
         if method == "notifications/message":
@@ -152,18 +158,26 @@ class Hearing:
 
     def _progress(self, token: Id, of: str | None, reading: Reading) -> None:
         calls = [call for call in reading.calls.values() if call.progress == token]
-        if not calls or (token != EVERYBODYS and of not in (None, *(call.token for call in calls))):
+        is_unique = token != EVERYBODYS or self.is_stateless
+        if not calls or (is_unique and of not in (None, *(call.token for call in calls))):
             self._problem(f"progress of {token!r}, of {of}, came to {reading}")
 
-    def _said_by_shared(self, method: str, params: Json, *, is_question: bool) -> None:
-        if method == "notifications/message":
-            is_wanted = any(LEVELS.index(params["level"]) >= LEVELS.index(level) for level in self._levels)
-        elif method == "notifications/resources/updated":
-            is_wanted = params["uri"] in self._uris
-        else:
-            is_wanted = method in (*LISTS, "notifications/progress")
-        if is_question or not is_wanted:
-            self._problem(f"heard of a shared server what is not for it: {method} {str(params)[:200]}")
+    def _listener(self, params: Json, reading: Reading) -> Call | None:
+        """The request that listens, if this is for one."""
+        id = (params.get("_meta") or {}).get(SUBSCRIPTION)
+        call = reading.calls.get(id) if id is not None else None
+        if id is not None and (call is None or call.wanted is None):
+            self._problem(f"heard what is for a listener {id!r}, which it is not: {params}")
+        return call
+
+    def _is_meant(self, method: str, params: Json, reading: Reading, listener: Call | None) -> bool:
+        if listener is not None:
+            is_first, listener.is_acknowledged = not listener.is_acknowledged, True
+            return is_for_listener(listener, method, params) and is_first == (method == ACKNOWLEDGED)
+        if self.is_stateless:
+            [call] = reading.calls.values()
+            return is_for_call(call, method, params, shared=self._facts.shared)
+        return not self._facts.shared or is_for_guest(method, params, self._levels, self._uris)
 
     def _order(self, note: str, reading: Reading) -> None:
         _, child, number = note.split(".")

@@ -6,6 +6,7 @@
 - None was executed that was not sent whole, was refused, or was answered with "retryable": true (and
   may not be repeated).
 - No session ended without a reason.
+- Of a request without a session (2026-07-28) each round was answered, and only one began.
 
 Where all sessions share their instances, Mooring answers some methods itself.
 """
@@ -36,7 +37,9 @@ ENDINGS = (
 )
 """Why an open session may end."""
 INVALID_REQUEST = -32600
+INVALID_PARAMS, MISSING_CAPABILITY = -32602, -32021
 ANSWERED_FOR_SHARED = ("logging/setLevel", "resources/unsubscribe")
+ANSWERED_WITHOUT_SESSION = ("server/discover", "subscriptions/listen")
 
 
 def judge(facts: Facts, ledger: Ledger, *, retries: bool) -> None:
@@ -47,12 +50,14 @@ def judge(facts: Facts, ledger: Ledger, *, retries: bool) -> None:
         executed = ledger.executed.get(call.token, [])
         outcome, problems = _outcome(call, ledger, facts)
         facts.outcomes[outcome] += 1
-        for problem in (*problems, *_wrong_executions(call, executed, retries=retries)):
+        for problem in (*problems, *_wrong_executions(call, executed, facts, retries=retries)):
             facts.problem(f"{call.token}: {problem}")
 
 
-def _wrong_executions(call: Call, executed: list[str], *, retries: bool) -> Iterator[str]:
-    if len(executed) > 1 and not (call.repeatable and retries):
+def _wrong_executions(call: Call, executed: list[str], facts: Facts, *, retries: bool) -> Iterator[str]:
+    # A session that was asleep subscribes again, by words that a shared server cannot know for a repetition.
+    is_replayed = facts.shared and call.method == "resources/subscribe"
+    if len(executed) > 1 and not (call.repeatable and retries) and not is_replayed:
         yield f"executed {len(executed)} times"
     if executed and not call.whole:
         yield "executed, and it was never sent whole"
@@ -74,12 +79,33 @@ def _outcome(call: Call, ledger: Ledger, facts: Facts) -> tuple[str, list[str]]:
         answer = next(iter(call.answers.values()))
         if facts.shared and call.method in ANSWERED_FOR_SHARED and answer.get("result") == {}:
             return "answered", []
+        if call.capabilities is not None and (outcome := _without_session(call, answer)) is not None:
+            return outcome
         return _answer(call, answer, ledger)
     if call.status:
         return f"HTTP {call.status}", _wrong_status(call, facts)
     if call.left or call.forbidden or not call.whole:
         return "left", []
     return "lost", ["its connection ended without an answer" if call.cut else "never answered"]
+
+
+def _without_session(call: Call, answer: Json) -> tuple[str, list[str]] | None:
+    """What became of a request of 2026-07-28; None: what becomes of others, too."""
+    result, code = answer.get("result"), (answer.get("error") or {}).get("code")
+    if result is not None:
+        kind = result.get("resultType")
+        problems = [] if call.state_is != "bad" else [f"a bad state was taken: {json.dumps(answer)[:300]}"]
+        if kind == "input_required":
+            return "asked", problems
+        if kind != "complete":
+            return "strange", [f"a result of no type: {json.dumps(answer)[:300]}"]
+        return ("answered", problems) if call.method in ANSWERED_WITHOUT_SESSION or problems else None
+    if code == INVALID_PARAMS and call.state_is in ("used", "bad"):
+        return "refused", []
+    if code == MISSING_CAPABILITY:
+        [needed] = answer["error"]["data"]["requiredCapabilities"]
+        return "unable", [] if needed not in (call.capabilities or {}) else [f"it can be asked {needed}"]
+    return None
 
 
 def _forget_lost(call: Call) -> None:
@@ -90,7 +116,7 @@ def _forget_lost(call: Call) -> None:
 
 
 def _wrong_status(call: Call, facts: Facts) -> list[str]:
-    if call.method == "initialize" and call.status == 503:
+    if call.status == 503 and (call.method == "initialize" or facts.is_ending):
         return []
     if call.status != 404:
         return [f"refused with {call.status}"]

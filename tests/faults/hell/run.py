@@ -25,6 +25,7 @@ from mooring.workloads.workload import Workload
 from tests.faults.hell.client import Client
 from tests.faults.hell.facts import HANG_S, Facts, Ledger
 from tests.faults.hell.house import TOKENS, House, leaks_since, open_house, possessions
+from tests.faults.hell.modern_client import ModernClient
 from tests.faults.hell.oracle import judge
 from tests.faults.hell.sse_client import SseClient
 from tests.faults.hell.wires import Address
@@ -36,6 +37,8 @@ FLOOD_BYTES = 100_000_000
 USUAL_FLOOD_BYTES = 200_000
 RUN_S = 300.0
 """Everything in a run has its bound; this is for what was forgotten."""
+KINDS: tuple[type[Client], ...] = (Client, SseClient, ModernClient)
+KIND_WEIGHTS = (10, 3, 6)
 ENDINGS = ("delete", "delete", "abandon", "stop", "shut down")
 
 
@@ -122,7 +125,7 @@ async def _run(house: House, seed: int) -> Outcome:
 
     clients: list[Client] = []
     for number in range(dice.choice((1, 2, 2, 3, 4))):
-        kind = SseClient if dice.random() < 0.2 else Client
+        kind = dice.choices(KINDS, KIND_WEIGHTS)[0]
         address = Address(house.port, f"/{workload.name}", dice.choice(list(TOKENS.values())))
         clients.append(kind(facts, address, number, all_clients=clients, victims=victims))
     if dice.random() < 0.2:
@@ -147,6 +150,7 @@ async def _run(house: House, seed: int) -> Outcome:
 async def _end(ending: str, workload: Workload, clients: list[Client], facts: Facts) -> None:
     """One of the ways in which a run may end, also in the middle of calls."""
     facts.tell("run", f"ends: {ending}")
+    facts.is_ending = True
     proxy = workload.proxy
     if ending == "abandon":
         for client in clients:
@@ -154,7 +158,8 @@ async def _end(ending: str, workload: Workload, clients: list[Client], facts: Fa
     elif ending == "delete":
         await asyncio.gather(*(client.delete() for client in clients))
         await asyncio.gather(*(client.finish() for client in clients))
-        await _until_gone(workload, facts)
+        has_modern = any(isinstance(client, ModernClient) for client in clients)
+        await _until_gone(workload, facts, has_modern=has_modern)
     elif ending == "shut down":
         workload.drain(ending)
         proxy.refuse_new(ending)
@@ -165,12 +170,14 @@ async def _end(ending: str, workload: Workload, clients: list[Client], facts: Fa
         proxy.cut("shutting_down", "the run is over")
 
 
-async def _until_gone(workload: Workload, facts: Facts) -> None:
+async def _until_gone(workload: Workload, facts: Facts, *, has_modern: bool) -> None:
     """Every session was deleted or never opened; then there is none, and nothing that serves one.
 
-    What many share stays, and is no more than was allowed.
+    What many share stays, and is no more than was allowed; and what serves those without sessions.
     """
     sessions, standing = workload.proxy.sessions, workload.proxy.policy.shared
+    if has_modern:
+        standing += workload.proxy.policy.max_sessions
     idle = {"probing", "spare"} if standing else {"probing"}
 
     def busy() -> int:
@@ -179,6 +186,7 @@ async def _until_gone(workload: Workload, facts: Facts) -> None:
     try:
         await until(lambda: not sessions, HANG_S)
         await until(lambda: busy() <= standing, HANG_S)
+        await until(lambda: not workload.proxy.calls_in_flight, HANG_S)
     except TimeoutError:
         facts.problem(f"all was deleted, and there are still {sessions} and {workload.report()}")
 

@@ -20,6 +20,9 @@ SLOW_EVENTS = 30
 class Talker:
     """One session of Streamable HTTP, as far as the wire goes."""
 
+    ANSWERS: tuple[int, ...] = (200,)
+    """The statuses of what may be an answer to a call."""
+
     def __init__(self, facts: Facts, address: Address, marker: str) -> None:
         self.address = address
         self.marker = marker
@@ -108,7 +111,7 @@ class Talker:
             return
         self.hearing.over(reading)
         for call in reading.calls.values():
-            call.status = reading.status if reading.status != 200 else 0
+            call.status = reading.status if reading.status not in self.ANSWERS else 0
         if manner.reuses and manner.leaves != "half":
             self.wires.give_back(peer)
 
@@ -134,7 +137,7 @@ class Talker:
         if head.headers.get("content-type") == "text/event-stream":
             return await self._read_stream(peer, reading, manner)
         answer = await peer.rest(head)
-        if head.status == 200:
+        if head.status in self.ANSWERS:
             self.hearing.body(answer.body, reading)
         return True
 

@@ -23,6 +23,15 @@ def failure(reason: str, retryable: bool) -> dict[str, Json]:
     return {"#0": {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "", "data": data}}}
 
 
+def refusal(code: int) -> dict[str, Json]:
+    data: Json = {"requiredCapabilities": {"roots": {}}}
+    return {"#0": {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "", "data": data}}}
+
+
+COMPLETE, ASKED = {"resultType": "complete"}, {"resultType": "input_required"}
+MODERN: Json = {"capabilities": {}}
+
+
 def verdict(tmp_path: Path, *executed: str, retries: bool = False, **members: Any) -> list[str]:
     """What is wrong with a call of which this is known, and which was executed with these values."""
     path = tmp_path / "ledger"
@@ -46,6 +55,11 @@ def verdict(tmp_path: Path, *executed: str, retries: bool = False, **members: An
         {"executed": [], "whole": False},
         {"executed": [], "status": 404, "session_id": "deleted1xyz"},
         {"executed": ["v1"], "answers": answer({**SAID, "token": "t"}), "twin": None},
+        {"executed": ["v1"], "answers": answer({**SAID, **COMPLETE}), **MODERN},
+        {"executed": ["v1"], "answers": answer(ASKED), **MODERN},
+        {"executed": ["v1"], "answers": refusal(-32602), "state_is": "used", **MODERN},
+        {"executed": ["v1"], "answers": refusal(-32021), **MODERN},
+        {"executed": [], "answers": answer(COMPLETE), "method": "server/discover", **MODERN},
     ],
 )
 def test_what_may_be(tmp_path: Path, known: Json) -> None:
@@ -70,6 +84,11 @@ def test_what_may_be(tmp_path: Path, known: Json) -> None:
         ({"executed": ["v1"], "status": 404, "session_id": "deleted1"}, "refused with 404"),
         ({"executed": [], "status": 404, "session_id": "another1"}, "was not found"),
         ({"executed": [], "status": 500}, "refused with 500"),
+        ({"executed": [], "status": 503}, "refused with 503"),
+        ({"executed": ["v1"], "answers": answer(SAID), **MODERN}, "a result of no type"),
+        ({"executed": ["v1"], "answers": refusal(-32602), "state_is": "good", **MODERN}, "a strange answer"),
+        ({"executed": ["v1"], "answers": answer(ASKED), "state_is": "bad", **MODERN}, "a bad state"),
+        ({"executed": ["v1"], "answers": refusal(-32021), "capabilities": {"roots": {}}}, "can be asked"),
     ],
 )
 def test_what_must_not_be(tmp_path: Path, known: Json, seen: str) -> None:
@@ -151,3 +170,50 @@ def test_what_may_be_heard_of_a_shared_server(said: str) -> None:
 )
 def test_what_must_not_be_heard_of_a_shared_server(said: str) -> None:
     assert heard(("g-1", said), calls=(LISTENER,), shared=True) != []
+
+
+def heard_without_session(call: Call, *said: str) -> list[str]:
+    facts = Facts(0)
+    hearing = Hearing(facts, "me", lambda id, question, reading: None)
+    hearing.is_stateless = True
+    reading = Reading([call])
+    for data in said:
+        hearing.event(Event("message", data, "", None), reading)
+    return facts.problems
+
+
+def news(method: str, id: int = 1, **params: Any) -> str:
+    meta = {"io.modelcontextprotocol/subscriptionId": id}
+    return note("n.1.1", session="", method=f"notifications/{method}", _meta=meta, **params)
+
+
+FIRST = news("subscriptions/acknowledged")
+TOOLS = "tools/list_changed"
+WANTED = {"toolsListChanged": True, "resourceSubscriptions": ["hell://x"]}
+
+
+def listening() -> Call:
+    return Call(token="t", id=1, method="subscriptions/listen", wanted=WANTED, capabilities={})
+
+
+def test_what_may_be_heard_without_a_session() -> None:
+    call = Call(token="t", id=1, method="tools/call", progress="p", level="info", capabilities={})
+    progress = note("n.1.2", method="notifications/progress", progressToken="p", of="t")
+    assert heard_without_session(call, note("n.1.1", level="info"), progress) == []
+    assert heard_without_session(listening(), FIRST.replace("n.1.1", "n.1.0"), news(TOOLS)) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (Call(token="t", id=1, method="tools/call"), [note("n.1.1", level="info")]),
+        (Call(token="t", id=1, method="tools/call"), [note("n.1.1", method=f"notifications/{TOOLS}")]),
+        (listening(), [news(TOOLS)]),
+        (listening(), [FIRST, FIRST.replace("n.1.1", "n.1.2")]),
+        (listening(), [FIRST, news("prompts/list_changed").replace("n.1.1", "n.1.2")]),
+        (listening(), [FIRST, news("resources/updated", uri="hell://y").replace("n.1.1", "n.1.2")]),
+        (listening(), [FIRST, news(TOOLS, id=2).replace("n.1.1", "n.1.2")]),
+    ],
+)
+def test_what_must_not_be_heard_without_a_session(call: Call, said: list[str]) -> None:
+    assert heard_without_session(call, *said) != []

@@ -8,18 +8,17 @@ state, byte by byte. Lists that change and resources are heard through one `subs
 
 import asyncio
 from collections.abc import Callable
-from itertools import count
 from typing import Protocol
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from mooring.proxy.call_errors import Failure
+from mooring.proxy.dialogues import Dialogues
 from mooring.proxy.face import Face
 from mooring.proxy.riders import Indifferent, Ride
 from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
-from mooring.wire.asking import Required, has_declared, required_for
 from mooring.wire.eras import Preface, for_handshake_error, handshake_result, reduced_result
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id, error_response
 from mooring.wire.members import Members, read_members, write_members
@@ -32,32 +31,11 @@ from mooring.wire.shared import is_level
 
 __all__ = ["ModernFace", "Subscription"]
 
-MOST_ROUNDS = 10
-"""Of questions for one call; a server that asks on and on is not served."""
-PAUSES_S = (0.05, 0.1, 0.25)
-"""Before calling again when the server asks nothing, but gave a state."""
 LISTEN_AGAIN_S = 2.0
 LISTS = ("tools", "prompts", "resources")
 ANSWERED_HERE = frozenset(
     {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 )
-CANCELLED_ELICITATION = b'{"action":"cancel"}'
-
-
-class _Dialogue(Struct, eq=False):
-    """A call about which the server has questions."""
-
-    id: Id
-    method: str
-    params: bytes
-    """As they were sent."""
-    rounds: int = 0
-    state: bytes | None = None
-    answers: Members = {}
-    open: dict[Id, tuple[str, str]] = {}
-    """The id under which the client is asked → the server's key, and the method."""
-    shown: set[Id] = set()
-    """Those of which the client knows."""
 
 
 class Subscription(Indifferent):
@@ -124,10 +102,7 @@ class ModernFace(Face):
         self._logged: set[Id] = set()
         """Calls that the server was told to log."""
         self._resources: dict[str, None] = {}
-        self._dialogues: dict[Id, _Dialogue] = {}
-        self._asked: dict[Id, Id] = {}
-        """The id under which the client is asked → the id of its call."""
-        self._numbers = count(1)
+        self._dialogues = Dialogues(self._say, self.take_request)
         self._listener: Subscription | None = None
         host.board(self)
 
@@ -202,26 +177,14 @@ class ModernFace(Face):
         if note.method == "notifications/initialized":
             self._listen()
         elif note.method == "notifications/cancelled" and (id := cancelled_id(note.params)) is not None:
-            self._forget(id)
+            self._dialogues.forget(id)
             self.leave(id, "the client cancelled it")
         elif is_extension(note.method):
             self.trunk.tell(jsonrpc.note_line(note.method, note.params))
 
     def take_response(self, response: Envelope) -> None:
         """An answer to what we asked for the server."""
-        call = self._asked.pop(response.request_id, None)
-        dialogue = self._dialogues.get(call) if call is not None else None
-        asked = dialogue.open.pop(response.request_id, None) if dialogue is not None else None
-        if dialogue is None or asked is None:
-            return
-        key, method = asked
-        if response.error and method != "elicitation/create":
-            self._forget(dialogue.id)
-            self._say_error(dialogue.id, bytes(response.error))
-            return
-        dialogue.answers[key] = CANCELLED_ELICITATION if response.error else bytes(response.result)
-        if not dialogue.open:
-            self._call_again(dialogue)
+        self._dialogues.take(response)
 
     # From the server
 
@@ -231,94 +194,30 @@ class ModernFace(Face):
             self._logged.discard(ride.id)
         try:
             if response.error:
-                self._forget(ride.id)
+                self._dialogues.forget(ride.id)
                 self._say_error(ride.id, for_handshake_error(response.error, ride.method))
             elif (result := reduced_result(response.result, ride.method)) is not None:
-                self._forget(ride.id)
+                self._dialogues.forget(ride.id)
                 response.id, response.result = ride.id, Raw(result)
                 self._say_answer(response, jsonrpc.result_line(ride.id, result))
             else:
                 self._go_on(ride, read_members(response.result))
         except msgspec.DecodeError as error:
-            self._fail(ride.id, f"the server's answer is malformed: {error}")
+            self._dialogues.fail(ride.id, f"the server's answer is malformed: {error}")
 
     def _go_on(self, ride: Ride, members: Members) -> None:
-        """The server asks, or wants to be called again."""
         kind = members["resultType"]
-        if kind != b'"input_required"':
-            self._fail(ride.id, f"the server answered with a result of the unknown type {kind.decode()}")
-            return
-        dialogue = self._dialogues.get(ride.id)
-        if dialogue is None:
-            dialogue = _Dialogue(ride.id, ride.method, bytes(ride.params))
-            self._dialogues[ride.id] = dialogue
-        dialogue.rounds += 1
-        if dialogue.rounds > MOST_ROUNDS:
-            self._fail(ride.id, f"the server asked for more than {MOST_ROUNDS} rounds")
-            return
-        dialogue.state = members.get("requestState")
-        dialogue.answers = {}
-        questions = _questions(members)
-        if not questions:
-            pause_s = PAUSES_S[min(dialogue.rounds, len(PAUSES_S)) - 1]
-            asyncio.get_running_loop().call_later(pause_s, self._call_if_wanted, dialogue)
-            return
-        for method, params in questions.values():
-            required = required_for(method, params)
-            if not has_declared(read_members(self._capabilities), required):
-                self._refuse_undeclared(ride.id, required)
-                return
-        lines: dict[Id, bytes] = {}
-        for key, (method, params) in questions.items():
-            id = f"mooring-asks-{next(self._numbers)}"
-            lines[id] = jsonrpc.request(id, method, params)
-            dialogue.open[id] = (key, method)
-            self._asked[id] = dialogue.id
-        # Only now: a question may be refused at once, and must not seem to have been the last.
-        for asked, line in lines.items():
-            if asked in dialogue.open:
-                dialogue.shown.add(asked)
-                self._say(line, dialogue.id)
-
-    def _call_if_wanted(self, dialogue: _Dialogue) -> None:
-        if self._dialogues.get(dialogue.id) is dialogue and self._receiver is not None:
-            self._call_again(dialogue)
-
-    def _call_again(self, dialogue: _Dialogue) -> None:
-        """With what the client has answered, and the server's own state."""
-        members = read_members(dialogue.params)
-        if dialogue.answers:
-            members["inputResponses"] = write_members(dialogue.answers)
-        if dialogue.state is not None:
-            members["requestState"] = dialogue.state
-        self.take_request(dialogue.id, dialogue.method, write_members(members))
+        if kind == b'"input_required"':
+            self._dialogues.go_on(ride, members, read_members(self._capabilities))
+        else:
+            text = f"the server answered with a result of the unknown type {kind.decode()}"
+            self._dialogues.fail(ride.id, text)
 
     def failed(self, ride: Ride, failure: Failure, now: float) -> None:
         """The call will not be answered by the server."""
         self._logged.discard(ride.id)
-        self._forget(ride.id)
+        self._dialogues.forget(ride.id)
         super().failed(ride, failure, now)
-
-    def _refuse_undeclared(self, id: Id, required: Required) -> None:
-        """The server must not ask for it. In this era there is no code of its own for that."""
-        text = f"the server asks for what the client has not declared: {', '.join(required)}"
-        self._fail(id, text, {"requiredCapabilities": required})
-
-    def _fail(self, id: Id, text: str, data: dict[str, object] | None = None) -> None:
-        self._forget(id)
-        self._say(error_response(id, INTERNAL_ERROR, text, data))
-
-    def _forget(self, id: Id) -> None:
-        """It is no longer there."""
-        dialogue = self._dialogues.pop(id, None) if self._dialogues else None
-        if dialogue is None:
-            return
-        for asked in dialogue.open:
-            self._asked.pop(asked, None)
-            if asked in dialogue.shown:
-                params = {"requestId": asked, "reason": "the call that wanted to know it is over"}
-                self._say(jsonrpc.notification("notifications/cancelled", params))
-        dialogue.open = {}
 
     # News
 
@@ -378,6 +277,7 @@ class ModernFace(Face):
         for id in list(self._logged):
             self.leave(id, reason)
         super().close(reason)
+        self._dialogues.close()
         if self._listener is not None and self._listener.ride is not None:
             self.trunk.leave(self._listener.ride, reason)
             self._listener = None
@@ -386,16 +286,6 @@ class ModernFace(Face):
         """The session needs it no longer."""
         self.close(reason)
         self._host.unboard(self, reason)
-
-
-def _questions(members: Members) -> dict[str, tuple[str, bytes]]:
-    """What the server asks: by key, each as method and params. Raises msgspec.DecodeError."""
-    questions = {}
-    for key, question in read_members(members.get("inputRequests", b"")).items():
-        parts = read_members(question)
-        method = msgspec.json.decode(parts.get("method", b'""'), type=str)
-        questions[key] = (method, parts.get("params", b""))
-    return questions
 
 
 def _text(params: Members, name: str) -> str:

@@ -109,11 +109,18 @@ class Hearing:
             return
         if event.id and self.events.setdefault(event.id, event.data) != event.data:
             self._problem(f"the event {event.id} is {event.data[:100]} and {self.events[event.id][:100]}")
-        message = json.loads(event.data)
+        self._take(json.loads(event.data), reading, event.id)
+
+    def message(self, message: Json, reading: Reading) -> None:
+        """What comes on a connection that carries messages alone."""
+        self._heard += 1
+        self._take(message, reading, "")
+
+    def _take(self, message: Json, reading: Reading, event: str) -> None:
         if "method" in message:
-            self._said(message, reading, event.id or f"#{self._heard}")
+            self._said(message, reading, event or f"#{self._heard}")
         else:
-            self._answer(message, reading, event.id)
+            self._answer(message, reading, event)
 
     def _advance(self, id: str, reading: Reading, *, has_data: bool) -> None:
         """Numbers rise. A position without data may repeat where the stream stands."""

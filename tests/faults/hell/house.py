@@ -20,6 +20,7 @@ from mooring.http.listener import Listener
 from mooring.http.router import Router
 from mooring.proxy.sse_transport import SSETransport
 from mooring.proxy.streamable import StreamableHTTP
+from mooring.proxy.ws_transport import WebSocketTransport
 from mooring.wire.http import Exchange
 from mooring.workloads.workload import Workload
 from tests.faults.hell.facts import Facts
@@ -59,6 +60,7 @@ class House:
 
     def open(self, workload: Workload, facts: Facts) -> None:
         streamable, sse = StreamableHTTP(workload.proxy), SSETransport(workload.proxy)
+        websocket = WebSocketTransport(workload.proxy)
         base = f"/{workload.name}"
         self.facts[workload.name] = facts
         self._routers[workload.name] = (
@@ -68,6 +70,7 @@ class House:
             .add("DELETE", f"{base}/mcp", streamable.delete)
             .add("GET", f"{base}/sse", sse.get)
             .add("POST", f"{base}/messages", sse.post)
+            .add("GET", f"{base}/ws", websocket.get)
         )
 
     def close(self, workload: Workload) -> None:

@@ -35,7 +35,7 @@ RETURNS = ("answers", "answers", "answers", "nothing", "twice", "changed", "anot
 class ModernClient(Client):
     """Many requests that have nothing to do with each other."""
 
-    CANNOT = ("batch", "stray", "greet-again", "come-back", "delete")
+    CANNOT: tuple[str, ...] = ("batch", "stray", "greet-again", "come-back", "delete")
     ANSWERS = (200, 400, 404)
 
     async def open(self) -> bool:

@@ -31,6 +31,7 @@ REASONS = {
 ENDINGS = (
     "the client ended it",
     "the client disconnected",
+    "the connection was closed",
     "it slept longest when there was no room",
     "the server now speaks",
     "the run is over",

@@ -29,6 +29,7 @@ from tests.faults.hell.modern_client import ModernClient
 from tests.faults.hell.oracle import judge
 from tests.faults.hell.sse_client import SseClient
 from tests.faults.hell.wires import Address
+from tests.faults.hell.ws_client import WsClient
 from tests.support import alive, until, within
 
 __all__ = ["Outcome", "run_all"]
@@ -37,8 +38,8 @@ FLOOD_BYTES = 100_000_000
 USUAL_FLOOD_BYTES = 200_000
 RUN_S = 300.0
 """Everything in a run has its bound; this is for what was forgotten."""
-KINDS: tuple[type[Client], ...] = (Client, SseClient, ModernClient)
-KIND_WEIGHTS = (10, 3, 6)
+KINDS: tuple[type[Client], ...] = (Client, SseClient, ModernClient, WsClient)
+KIND_WEIGHTS = (8, 2, 5, 5)
 ENDINGS = ("delete", "delete", "abandon", "stop", "shut down")
 
 

@@ -17,7 +17,7 @@ __all__ = ["SseClient"]
 class SseClient(Client):
     """A session that lives as long as its stream."""
 
-    CANNOT = ("listen", "hang-up", "come-back", "twins", "greet-again")
+    CANNOT: tuple[str, ...] = ("listen", "hang-up", "come-back", "twins", "greet-again")
     _stream: Peer | None = None
     _reader: "asyncio.Task[None] | None" = None
     _is_over = False

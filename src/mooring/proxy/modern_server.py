@@ -185,6 +185,7 @@ class ModernServer:
     def _retire(self, trunk: Trunk) -> None:
         self._trunks.remove(trunk)
         self._retired.append(trunk)
+        trunk.tells_empty = True
         if self._listeners and not self._trunks:
             self._add()
         for listener in list(self._listeners):
@@ -214,6 +215,7 @@ class ModernServer:
     def _add(self) -> Trunk:
         trunk = self._all.make(self)
         self._trunks.append(trunk)
+        trunk.tells_empty = len(self._trunks) > max(self._policy.shared, 1)
         for listener in list(self._listeners):
             listener.join(trunk)
         return trunk

@@ -98,6 +98,7 @@ class Trunk:
         "memory",
         "name",
         "rides",
+        "tells_empty",
         "window",
     )
 
@@ -121,6 +122,8 @@ class Trunk:
         self.memory = memory
         self.rides: dict[int, Ride] = {}
         self.last_used = clock()
+        self.tells_empty = False
+        """Whether its keeper wants to hear that nobody rides any more."""
         self.log_level: str | None = None
         """What its present instance was told."""
         self.window: Window | None = None
@@ -206,7 +209,7 @@ class Trunk:
             lasting=lasting,
         )
         most = self._max_calls
-        if self.load >= most:
+        if len(self.rides) - self._lasting >= most:
             text = f"{most} calls are running on this server; no more are taken"
             rider.failed(ride, Failure("too_many_calls", text, retryable=True), now)
             return ride
@@ -307,7 +310,7 @@ class Trunk:
             if ride.method == "tools/list":
                 self._tools.learn(response.result)
         ride.rider.answered(ride, response, now)
-        if not self.load:
+        if self.tells_empty:
             self._check_empty()
 
     def _on_progress(self, note: Envelope) -> None:
@@ -470,7 +473,7 @@ class Trunk:
         return ride
 
     def _check_empty(self) -> None:
-        if not self.load and not self._closed:
+        if self.tells_empty and not self.load and not self._closed:
             asyncio.get_running_loop().call_soon(self._tell_empty)
 
     def _tell_empty(self) -> None:

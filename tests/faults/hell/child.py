@@ -1,8 +1,9 @@
 """The child from hell: an MCP server on stdio that draws its misdeeds from a seed.
 
-    child.py SEED LEDGER FLOOD_BYTES [HONEST]
+    child.py SEED LEDGER FLOOD_BYTES [honest] [modern]
 
-HONEST: it does what it likes but for one thing: it answers every call, or ends.
+honest: it does what it likes but for one thing: it answers every call, or ends.
+modern: it speaks 2026-07-28, and nothing else. It logs for those who want that.
 
 What it really did is in the ledger, a line for each: `TIME N PID WORD REST`, where N is the number of
 its start and WORD one of
@@ -11,6 +12,7 @@ its start and WORD one of
     family PID                   a grandchild of it exists
     executed TOKEN VALUE         it read a whole call, and did it; VALUE is its own, and is in every answer
     replayed METHOD              Mooring told it what its predecessor knew
+    resumed TOKEN                (modern) a call came back with answers, and the state that it was given
     wrong TEXT                   it saw what must never happen
     did TEXT                     anything else, for whoever reads the trace
 
@@ -47,6 +49,8 @@ ENDS = ("exit 0", "exit 3", "SIGKILL", "SIGTERM", "SIGHUP", "no stdout", "no std
 SILENCE = ("tear", "forget", "garble", "deaf", "suspended")
 """Misdeeds and ends that leave a call without an answer."""
 LEVELS = ("debug", "info", "info", "error")
+ENVELOPE = "io.modelcontextprotocol/"
+ABILITIES = {"roots": "roots/list", "sampling": "sampling/createMessage", "elicitation": "elicitation/create"}
 OF_ALL, OF_SOME = "mooring", "anybody"
 """Who introduces itself by these names may have many clients: then a call says itself whose it is.
 
@@ -77,11 +81,15 @@ def text_of(id: object) -> str:
 class Child:
     """One instance."""
 
-    def __init__(self, seed: int, n: int, ledger: int, flood_bytes: int, is_honest: bool) -> None:
+    def __init__(
+        self, seed: int, n: int, ledger: int, flood_bytes: int, *, is_honest: bool, is_modern: bool
+    ) -> None:
         self.n = n
         self.ledger = ledger
         self.flood_bytes = flood_bytes if n == 1 else USUAL_FLOOD_BYTES
         self.is_honest = is_honest
+        self.is_modern = is_modern
+        self.listeners: dict[object, dict[str, Any]] = {}
         self.has_family = False
         self.draw = draw = Draw(seed * 1009 + n)
         self.read_bytes = draw.pick((1, 17, 1000, 65536, 65536, 65536))
@@ -231,6 +239,12 @@ class Child:
             self.take_answer(message)
         elif id is None:
             self.note("did", f"heard {method}")
+            if method == "notifications/cancelled":
+                self.listeners.pop(message["params"]["requestId"], None)
+        elif self.is_modern and method in ("initialize", "ping", "server/discover"):
+            self.introduce(id, method)
+        elif method == "subscriptions/listen":
+            self.listen(id, message["params"]["notifications"])
         elif method == "initialize":
             self.greet(message)
         elif isinstance(id, str) and id.startswith("mooring-"):
@@ -252,7 +266,7 @@ class Child:
             self.say(line)
         said = result.get("to") if isinstance(result, dict) and "again" not in result else None
         self.note("did", f"heard an answer, id {text_of(id)}: {said}")
-        if self.is_shared and "error" not in message and id not in self.pings:
+        if (self.is_shared or self.is_modern) and "error" not in message and id not in self.pings:
             self.note("wrong", f"an answer, and nobody may be asked: {message}")
         if id not in self.asked:
             self.note("wrong", f"an answer to nothing it asked: {message}")
@@ -302,15 +316,22 @@ class Child:
         if "token" not in facts:
             self.serve(message["id"], message["method"])
             return
-        token, value = facts["token"], self.fresh("v")
+        token = facts["token"]
+        if "requestState" in params:
+            self.resume(message["id"], message["method"], token, params["requestState"])
+            return
+        value = self.fresh("v")
         self.note("executed", f"{token} {value}")
         self.executed += 1
         self.at = token
-        if self.is_shared or self.is_pooled:
+        meta = params.get("_meta", {})
+        if self.is_modern:
+            self.concerned = facts["session"] if ENVELOPE + "logLevel" in meta else ""
+        elif self.is_shared or self.is_pooled:
             self.concerned = facts["session"]
         elif facts["session"] != self.session:
             self.note("wrong", f"{token} of {facts['session']} was sent to the server of {self.session!r}")
-        wanted = params.get("_meta", {}).get("progressToken")
+        wanted = meta.get("progressToken")
         if wanted is not None:
             self.tokens.append((text_of(wanted), facts["session"], token))
         is_fatal = self.executed == self.fate_at
@@ -324,6 +345,9 @@ class Child:
         if self.draw.chance(self.naughtiness):
             self.misbehave()
         line = self.answer_to(message["id"], message["method"], token, value)
+        abilities = [name for name in ABILITIES if name in meta.get(ENVELOPE + "clientCapabilities", ())]
+        if self.is_modern and self.is_curious and abilities and self.draw.chance(0.7):
+            line = self.asking(message["id"], token, value, facts["session"], self.draw.pick(abilities))
         if self.is_pooled and self.is_curious and not is_fatal and self.draw.chance(0.7):
             self.awaited[self.wonder()] = line
             self.unanswered[line] = self.concerned
@@ -331,10 +355,60 @@ class Child:
             self.answer(line, is_fatal)
         if is_fatal and self.fate == "answered":
             self.meet_end()
-        if self.is_pooled:
+        if self.is_pooled or self.is_modern:
             self.at = self.concerned = ""  # what it says now may be heard by whoever comes next
         if self.draw.chance(self.naughtiness):
             self.misbehave()
+
+    # 2026-07-28
+
+    def introduce(self, id: object, method: str) -> None:
+        """It is asked what it is, or takes no part in that."""
+        self.note("did", f"is asked {method}")
+        tail = '"error":{"code":-32601,"message":"what?"}'
+        if method == "server/discover":
+            lists = '{"listChanged":true,"subscribe":true}'
+            capabilities = f'{{"tools":{lists},"prompts":{lists},"resources":{lists},"logging":{{}}}}'
+            versions = '"supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private"'
+            tail = f'"result":{{"resultType":"complete",{versions},"capabilities":{capabilities}}}'
+        self.answer(f'{{"jsonrpc":"2.0","id":{text_of(id)},{tail}}}'.encode(), is_fatal=False)
+
+    def listen(self, id: object, wanted: "dict[str, Any]") -> None:
+        self.note("did", f"is listened to, id {text_of(id)}: {wanted}")
+        self.listeners[id] = wanted
+        self.say(self.told(id, "notifications/subscriptions/acknowledged", '"notifications":{}'))
+
+    def told(self, id: object, method: str, params: str) -> bytes:
+        """For one who listens."""
+        return self.noted(method, f'"_meta":{{"{ENVELOPE}subscriptionId":{text_of(id)}}},{params}', "")
+
+    def tell_listeners(self) -> None:
+        for id, wanted in self.listeners.items():
+            for uri in wanted.get("resourceSubscriptions") or ():
+                self.say(self.told(id, "notifications/resources/updated", f'"uri":"{uri}"'))
+            for kind in ("tools", "prompts", "resources"):
+                if wanted.get(f"{kind}ListChanged"):
+                    self.say(self.told(id, f"notifications/{kind}/list_changed", '"more":1'))
+
+    def asking(self, id: object, token: str, value: str, session: str, ability: str) -> bytes:
+        """A question instead of an answer; all that it must remember is in the state."""
+        params = f'{{"hell":"{session}","note":"{self.fresh("ask")}","of":"{token}"}}'
+        request = f'"{ability}-1":{{"method":"{ABILITIES[ability]}","params":{params}}}'
+        self.note("did", f"asks {request}")
+        facts = (
+            f'"resultType":"input_required","inputRequests":{{{request}}},"requestState":"{token} {value}"'
+        )
+        return f'{{"jsonrpc":"2.0","id":{text_of(id)},"result":{{{facts}}}}}'.encode()
+
+    def resume(self, id: object, method: str, token: str, state: str) -> None:
+        """Only what it has said itself is a state."""
+        of, _, value = state.partition(" ")
+        if of != token or not value.startswith("v."):
+            line = f'{{"jsonrpc":"2.0","id":{text_of(id)},"error":{{"code":-32602,"message":"what state?"}}}}'
+            self.answer(line.encode(), is_fatal=False)
+            return
+        self.note("resumed", token)
+        self.answer(self.answer_to(id, method, token, value), is_fatal=False)
 
     def serve(self, id: object, method: str) -> None:
         """Mooring itself wants something of it."""
@@ -351,6 +425,8 @@ class Child:
         if method == "tools/list":
             tool = '{"name":"safe","inputSchema":{},"annotations":{"idempotentHint":true}}'
             facts += f',"tools":[{tool}]'
+        if self.is_modern:
+            facts += ',"resultType":"complete"'
         tail = f'"result":{{{facts}}}'
         if self.draw.chance(0.1):
             tail = f'"error":{{"code":-1,"message":"no","data":{{{facts}}}}}'
@@ -482,10 +558,13 @@ class Child:
 
     def anybody(self) -> str:
         """Whom news are for: whoever wants them."""
-        return "" if self.is_shared or self.is_pooled else self.session
+        return "" if self.is_shared or self.is_pooled or self.is_modern else self.session
 
     def news(self) -> None:
         """Of what somebody has subscribed to, or nobody; and of a list."""
+        if self.is_modern:
+            self.tell_listeners()
+            return
         uris = ["hell://y", *self.uris[-5:]]
         lines = [
             self.noted("notifications/resources/updated", f'"uri":"{self.draw.pick(uris)}"', self.anybody())
@@ -635,7 +714,14 @@ JUNK: "Sequence[Callable[[Draw], bytes]]" = (
 
 if __name__ == "__main__":
     _signal.alarm(LIFETIME_S)
-    seed, path, flood_bytes, *honest = sys.argv[1:]
+    seed, path, flood_bytes, *words = sys.argv[1:]
     book = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT, 0o600)
     start = int(posix.environ[b"MOORING_INSTANCE"].rpartition(b":")[2])
-    Child(int(seed), start, book, int(flood_bytes), bool(honest)).live()
+    Child(
+        int(seed),
+        start,
+        book,
+        int(flood_bytes),
+        is_honest="honest" in words,
+        is_modern="modern" in words,
+    ).live()

@@ -92,10 +92,12 @@ class Ledger:
 class Facts:
     """One run."""
 
-    def __init__(self, seed: int, *, shared: bool = False) -> None:
+    def __init__(self, seed: int, *, shared: bool = False, modern: bool = False) -> None:
         self.seed = seed
         self.shared = shared
         """All sessions have their instances in common."""
+        self.modern = modern
+        """The server speaks 2026-07-28."""
         self.is_ending = False
         """Nobody new is let in."""
         self.calls: list[Call] = []

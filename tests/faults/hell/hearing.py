@@ -181,10 +181,11 @@ class Hearing:
         if listener is not None:
             is_first, listener.is_acknowledged = not listener.is_acknowledged, True
             return is_for_listener(listener, method, params) and is_first == (method == ACKNOWLEDGED)
+        strict = self._facts.shared and not self._facts.modern
         if self.is_stateless:
             [call] = reading.calls.values()
-            return is_for_call(call, method, params, shared=self._facts.shared)
-        return not self._facts.shared or is_for_guest(method, params, self._levels, self._uris)
+            return is_for_call(call, method, params, strict=strict)
+        return not self._facts.shared or is_for_guest(method, params, self._levels, self._uris, strict=strict)
 
     def _order(self, note: str, reading: Reading) -> None:
         _, child, number = note.split(".")

@@ -13,19 +13,24 @@ LEVELS = ("debug", "info", "error", "emergency")
 """Those that are used here."""
 
 
-def is_for_guest(method: str, params: Json, levels: Collection[str], uris: Collection[str]) -> bool:
-    """For a session on a shared instance, which has asked for these levels and resources."""
+def is_for_guest(
+    method: str, params: Json, levels: Collection[str], uris: Collection[str], *, strict: bool
+) -> bool:
+    """For a session on a shared instance, which has asked for these levels and resources.
+
+    `strict`: the server is told one level for all, so that not everybody wants to hear all that it logs.
+    """
     if method == LOG:
-        return any(_is_as_grave(params, level) for level in levels)
+        return any(not strict or _is_as_grave(params, level) for level in levels)
     if method == UPDATED:
         return params["uri"] in uris
     return method in LISTS or method == PROGRESS
 
 
-def is_for_call(call: Call, method: str, params: Json, *, shared: bool) -> bool:
-    """For a request without a session. One that has its instance to itself hears all that is logged there."""
+def is_for_call(call: Call, method: str, params: Json, *, strict: bool) -> bool:
+    """For a request without a session; otherwise as above."""
     if method == LOG:
-        return bool(call.level) and (not shared or _is_as_grave(params, call.level))
+        return bool(call.level) and (not strict or _is_as_grave(params, call.level))
     return method == PROGRESS
 
 

@@ -6,9 +6,10 @@
 - None was executed that was not sent whole, was refused, or was answered with "retryable": true (and
   may not be repeated).
 - No session ended without a reason.
-- Of a request without a session (2026-07-28) each round was answered, and only one began.
+- Of a request without a session (2026-07-28) each round was answered, and only the first was executed:
+  whatever becomes of the others, they may be sent again.
 
-Where all sessions share their instances, Mooring answers some methods itself.
+Where all sessions share their instances, or the server speaks 2026-07-28, Mooring answers some methods.
 """
 
 import json
@@ -40,6 +41,7 @@ ENDINGS = (
 INVALID_REQUEST = -32600
 INVALID_PARAMS, MISSING_CAPABILITY = -32602, -32021
 ANSWERED_FOR_SHARED = ("logging/setLevel", "resources/unsubscribe")
+ANSWERED_FOR_MODERN = (*ANSWERED_FOR_SHARED, "resources/subscribe")
 ANSWERED_WITHOUT_SESSION = ("server/discover", "subscriptions/listen")
 
 
@@ -64,7 +66,7 @@ def _wrong_executions(call: Call, executed: list[str], facts: Facts, *, retries:
         yield "executed, and it was never sent whole"
     if executed and call.forbidden:
         yield "executed, and its session is not for its client"
-    if executed and call.status:
+    if executed and call.status and not call.state:
         yield f"executed, and it was refused with {call.status}"
 
 
@@ -78,7 +80,8 @@ def _outcome(call: Call, ledger: Ledger, facts: Facts) -> tuple[str, list[str]]:
         return "greeted", []
     if call.answers:
         answer = next(iter(call.answers.values()))
-        if facts.shared and call.method in ANSWERED_FOR_SHARED and answer.get("result") == {}:
+        answered_here = ANSWERED_FOR_MODERN if facts.modern else ANSWERED_FOR_SHARED if facts.shared else ()
+        if call.method in answered_here and answer.get("result") == {}:
             return "answered", []
         if call.capabilities is not None and (outcome := _without_session(call, answer)) is not None:
             return outcome
@@ -137,7 +140,7 @@ def _answer(call: Call, answer: Json, ledger: Ledger) -> tuple[str, list[str]]:
     reason = str(data.get("reason"))
     if reason not in REASONS:
         return "strange", [f"a strange answer: {json.dumps(answer)[:300]}"]
-    if data["retryable"] and executed and not call.repeatable:
+    if data["retryable"] and executed and not call.repeatable and not call.state:
         return reason, [f"executed, and told to be retryable: {json.dumps(answer)[:300]}"]
     return reason, []
 

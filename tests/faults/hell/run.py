@@ -40,6 +40,8 @@ RUN_S = 300.0
 """Everything in a run has its bound; this is for what was forgotten."""
 KINDS: tuple[type[Client], ...] = (Client, SseClient, ModernClient, WsClient)
 KIND_WEIGHTS = (8, 2, 5, 5)
+MODERN, MODERN_CHANCE = "modern", 0.25
+"""Of servers of 2026-07-28."""
 ENDINGS = ("delete", "delete", "abandon", "stop", "shut down")
 
 
@@ -64,6 +66,8 @@ def _draw_options(dice: random.Random, seed: int, name: str, house: House, ledge
     is_honest = dice.random() < 0.4
     python: str = sys._base_executable  # type: ignore[attr-defined]
     words = [str(seed), str(ledger), str(flood_bytes), *(["honest"] if is_honest else [])]
+    if dice.random() < MODERN_CHANCE:
+        words.append(MODERN)
     return ServerOptions(
         name=name,
         argv=(python, "-I", "-S", str(house.child), *words),
@@ -116,7 +120,7 @@ async def _run(house: House, seed: int) -> Outcome:
     name = house.new_name(seed)
     path = house.folder / name
     options = _draw_options(dice, seed, name, house, path)
-    facts = Facts(seed, shared=options.sessions.shared > 0)
+    facts = Facts(seed, shared=options.sessions.shared > 0, modern=MODERN in options.argv)
     facts.tell("run", f"{options}")
     workload = Workload(options, clock=time.monotonic)
     house.open(workload, facts)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from tests.soak.client import Client, Incoming, Json, OldClient, result_of, text_of
+from tests.soak.client import Client, Incoming, Json, OldClient, StatelessClient, result_of, text_of
 from tests.soak.command import Target
 from tests.soak.ledger import Failed, Ledger, Over
 
@@ -339,6 +339,20 @@ async def breaker(scene: Scene) -> None:
             await scene.pause(0.2)
 
 
+async def stranger(scene: Scene) -> None:
+    """Calls without a session (2026-07-28), some of them cut; each is for itself."""
+    client = StatelessClient(scene.port)
+    try:
+        for _ in range(scene.random.randint(5, 40)):
+            if scene.random.random() < 0.1:
+                scene.ledger.done["calls cut"] += 1
+                await scene.ledger.count("cut", client.cut_call("echo", 1.0, text="x" * 5000))
+            await echo(scene, client, 20)
+            await scene.pause(0.05)
+    finally:
+        await client.disconnect()
+
+
 async def sleeper(scene: Scene) -> None:
     """Is away until its server has been stopped, and finds its session as it was."""
     client = Client(scene.port)
@@ -358,9 +372,18 @@ CROWD: dict[Actor, int] = {
     canceller: 2,
     deserter: 2,
     breaker: 2,
+    stranger: 3,
     sleeper: 3,
 }
 """How many of each visit the demo server at a time."""
 
-QUICK_CROWD: dict[Actor, int] = {caller: 6, old_caller: 3, carrier: 2, deserter: 3, breaker: 2, sleeper: 2}
+QUICK_CROWD: dict[Actor, int] = {
+    caller: 6,
+    old_caller: 3,
+    carrier: 2,
+    deserter: 3,
+    breaker: 2,
+    stranger: 3,
+    sleeper: 2,
+}
 """The same for the quick server, which can only echo."""

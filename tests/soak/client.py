@@ -14,13 +14,14 @@ from mooring.wire.sse import EventDecoder
 from tests.http_client import Answer, Peer
 from tests.soak.ledger import Failed
 
-__all__ = ["Client", "Incoming", "Json", "OldClient", "text_of"]
+__all__ = ["Client", "Incoming", "Json", "OldClient", "StatelessClient", "text_of"]
 
 Json = dict[str, Any]
 Heard = Callable[[Json], Awaitable[None]]
 
 VERSION = "2025-11-25"
 OLD_VERSION = "2024-11-05"
+STATELESS_VERSION = "2026-07-28"
 PATIENCE_S = 60.0
 """For one step of a call; a hang is a failure, not a wait."""
 CAPABILITIES: Json = {"elicitation": {}, "sampling": {}, "roots": {}}
@@ -267,6 +268,25 @@ class OldClient(Client):
             raise Failed("stream ended") from None
         except LOST as error:
             raise Failed(_cause(error)) from error
+
+
+class StatelessClient(Client):
+    """Of 2026-07-28: no session, and each request says all of itself. It knows one tool, `echo`."""
+
+    def _head(self, method: str, length: int, last_event_id: str) -> bytes:
+        lines = [
+            "",
+            f"MCP-Protocol-Version: {STATELESS_VERSION}",
+            "Mcp-Method: tools/call",
+            "Mcp-Name: echo",
+            "",
+        ]
+        return super()._head(method, length, last_event_id).replace(b"\r\n", "\r\n".join(lines).encode(), 1)
+
+    def _call_of(self, id: int, tool: str, arguments: Json, meta: Json | None = None) -> bytes:
+        space = "io.modelcontextprotocol/"
+        envelope = {f"{space}protocolVersion": STATELESS_VERSION, f"{space}clientCapabilities": {}}
+        return super()._call_of(id, tool, arguments, {**envelope, **(meta or {})})
 
 
 def _reset(peer: Peer) -> None:

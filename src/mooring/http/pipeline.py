@@ -98,7 +98,9 @@ class Pipeline:
     def more(self, exchange: HttpExchange, data: bytes) -> None:
         """See `Outlet`."""
         if self.pending[0] is exchange:
-            self.write(data)
+            # A transport that failed to send knows that the peer has gone a turn before we are told.
+            if not self._transport.is_closing():
+                self.write(data)
         else:
             exchange.held.append(data)
 
@@ -117,7 +119,6 @@ class Pipeline:
     def is_writable(self, exchange: HttpExchange) -> bool:
         """See `Outlet`."""
         if self.gone or (self.pending and self.pending[0] is exchange):
-            # A transport that failed to send knows that the peer has gone a turn before we are told.
             return not self.is_paused and not self._transport.is_closing()
         return sum(map(len, exchange.held)) < self._high_water_bytes
 

@@ -1,5 +1,8 @@
 """What runs from hell have found, each in the smallest scene that shows it."""
 
+import logging
+import socket
+import struct
 import time
 
 import pytest
@@ -9,6 +12,8 @@ from mooring.wire import jsonrpc
 from mooring.wire.modern import CAPABILITIES_KEY, VERSION_KEY, ModernRequest, read_request
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.workload import Workload
+from tests.http_client import Held, get, serving
+from tests.support import within
 
 
 class Reply:
@@ -44,3 +49,21 @@ async def test_a_request_that_comes_after_the_end_is_refused_and_does_not_wait_f
     await workload.stop("the run is over")
     with pytest.raises(Unavailable, match="the run is over"):
         workload.proxy.take(modern_request(), Reply(), "somebody")
+
+
+async def test_what_is_written_in_the_turn_in_which_a_peer_has_gone_is_no_trouble(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    held = Held()
+    async with serving(held) as served:
+        with socket.create_connection(("127.0.0.1", served.port)) as peer:
+            peer.sendall(get())
+            async with within():
+                [exchange] = await held.count(1)
+            exchange.start(200, [])
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for _ in range(20):
+            exchange.write(b"a line of a flood")
+        async with within():
+            await held.count_gone(1)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

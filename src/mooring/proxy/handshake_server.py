@@ -256,10 +256,14 @@ class HandshakeServer:
     def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
         """Whoever listens wants another one."""
         trunk.log_level = None
-        if (call := self._leased.get(trunk)) is not None:
-            call.forget_questions()
+        self.on_let_go(trunk)
         if self._listeners.needs(trunk):
             trunk.wake()
+
+    def on_let_go(self, trunk: Trunk) -> None:
+        """The next instance has asked nothing."""
+        if (call := self._leased.get(trunk)) is not None:
+            call.forget_questions()
 
     def on_changed(self, trunk: Trunk, error: MooringError) -> None:
         """Whoever listens has heard that everything may differ; calls need no session."""

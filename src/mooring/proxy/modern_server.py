@@ -254,6 +254,9 @@ class ModernServer:
     def on_lost(self, trunk: Trunk, exit: ExitLike) -> None:
         """Those who ride are told by the trunk."""
 
+    def on_let_go(self, trunk: Trunk) -> None:
+        """Nothing that it asked was kept."""
+
     def on_changed(self, trunk: Trunk, error: MooringError) -> None:
         """It was not introduced."""
 

@@ -199,6 +199,9 @@ class Sharing:
         if self.others is not None:
             self.others.on_lost(trunk, exit)
 
+    def on_let_go(self, trunk: Trunk) -> None:
+        """Nothing that it asked was kept."""
+
     def on_changed(self, trunk: Trunk, error: MooringError) -> None:
         """Its clients were promised another one: they must begin anew."""
         for guest in list(self._guests[trunk]):

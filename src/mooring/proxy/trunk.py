@@ -65,6 +65,10 @@ class TrunkKeeper(Protocol):
         """The instance has died; what it had asked is asked no more."""
         ...
 
+    def on_let_go(self, trunk: "Trunk") -> None:
+        """The instance was of no use, or is not needed; what it had asked is asked no more."""
+        ...
+
     def on_changed(self, trunk: "Trunk", error: MooringError) -> None:
         """The next instance is not what clients were told: it speaks another revision."""
         ...
@@ -379,6 +383,7 @@ class Trunk:
 
     def on_let_go(self, reason: str) -> None:
         """The instance is stopped."""
+        self._keeper.on_let_go(self)
 
     def on_unreachable(self, error: MooringError) -> None:
         """No instance can be had now; those who waited for one have been told."""

@@ -30,6 +30,12 @@ MOST_RESOURCES = 1024
 """Of one listener."""
 
 
+LISTS = {
+    f"notifications/{kind}/list_changed": f"{kind}_list_changed" for kind in ("tools", "prompts", "resources")
+}
+"""Notification → the member of a filter that asks for it."""
+
+
 class Filter(Struct, rename="camel", omit_defaults=True):
     """What is asked for."""
 
@@ -57,8 +63,7 @@ class _Listener(Struct, eq=False):
         if method == UPDATED:
             wanted = self.filter.resource_subscriptions or ()
             return uri is not None and any(covers(resource, uri) for resource in wanted)
-        kind = method.removeprefix("notifications/").removesuffix("/list_changed")
-        return bool(getattr(self.filter, f"{kind}_list_changed", None))
+        return method in LISTS and bool(getattr(self.filter, LISTS[method]))
 
     def tell(self, method: str, params: bytes | Raw, now: float) -> None:
         try:
@@ -142,8 +147,7 @@ class Listeners:
         """Another instance took over: every list may differ now."""
         now, key = self._clock(), self._pool.key_of(trunk)
         for listener in list(self._listeners):
-            for kind in ("tools", "prompts", "resources"):
-                method = f"notifications/{kind}/list_changed"
+            for method in LISTS:
                 if listener.key == key and listener.wants(method, None):
                     listener.tell(method, b"{}", now)
 

@@ -1,11 +1,11 @@
 """What the server has asked the client, and which answer may reach which server.
 
-A client answers by id, and servers number their requests 0, 1, 2, …: after a restart the new
-server asks under ids the old one used. An answer to the dead server's question must never
-reach the new one, so an id that may still be answered is not used again towards the client:
-the new request goes out under another id, and its answer comes back under the server's own.
-How many such ids are remembered is bounded; once one had to be forgotten, every request gets an
-id of ours, which are never used twice.
+A client answers by id, perhaps twice, and servers number their requests 0, 1, 2, …: after a restart the
+new server asks under ids the old one used. An answer to the dead server's question must never reach the
+new one: so from then on every request goes out under an id of ours, which is never used twice, and its
+answer comes back under the server's own. The same while one server lives: an id that may still be answered
+is not used again towards the client. How many such ids are remembered is bounded; once one had to be
+forgotten, all are ours.
 """
 
 from mooring.wire import jsonrpc
@@ -20,7 +20,7 @@ MAX_ID_CHARACTERS = 256
 class Asked:
     """The open questions of one session's server."""
 
-    __slots__ = ("_abandoned", "_count", "_forgot", "_limit", "_open", "_prefix")
+    __slots__ = ("_abandoned", "_count", "_limit", "_open", "_prefix", "_renames")
 
     def __init__(self, prefix: str, limit: int) -> None:
         self._prefix = prefix
@@ -28,7 +28,7 @@ class Asked:
         self._count = 0
         self._open: dict[Id, Id] = {}  # the id the client knows → the id the server used
         self._abandoned: dict[Id, None] = {}  # ids nobody waits for, that the client may still answer
-        self._forgot = False
+        self._renames = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -41,7 +41,7 @@ class Asked:
     def ask(self, request: Envelope, line: bytes) -> bytes:
         """Record a question; returns the line for the client."""
         own = request.request_id
-        if not self._forgot and own not in self._open and own not in self._abandoned:
+        if not self._renames and own not in self._open and own not in self._abandoned:
             self._open[own] = own
             return line
         self._count += 1
@@ -71,12 +71,11 @@ class Asked:
         """The server is gone: the ids of its open questions, as the client knows them."""
         lost = list(self._open)
         self._open.clear()
-        for shown in lost:
-            self._abandon(shown)
+        self._renames = True
         return lost
 
     def _abandon(self, shown: Id) -> None:
         self._abandoned[shown] = None
         if len(self._abandoned) > self._limit:
             del self._abandoned[next(iter(self._abandoned))]
-            self._forgot = True
+            self._renames = True

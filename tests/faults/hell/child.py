@@ -413,6 +413,8 @@ class Child:
     def serve(self, id: object, method: str) -> None:
         """Mooring itself wants something of it."""
         self.note("did", f"is asked by Mooring: {method}")
+        if self.is_shared or self.is_pooled:
+            self.concerned = ""  # no client waits for this, whatever is said of it
         tail = '"error":{"code":-32601,"message":"what?"}' if method == "server/discover" else '"result":{}'
         self.answer(f'{{"jsonrpc":"2.0","id":{text_of(id)},{tail}}}'.encode(), is_fatal=False)
 

@@ -225,9 +225,9 @@ class Stateless:
         """Whatever is due."""
         for call in self._waiting:
             call.reply.tick(now)
-        self._trunks.tick(now)
         for service in self._services:
             service.tick(now)
+        self._trunks.tick(now)  # after those who may say that one of them is needed
 
     def hang_up(self) -> None:
         """End the streams that wait for news."""

@@ -626,7 +626,12 @@ class Child:
 
     def withdraw(self) -> None:
         ids = [text_of(id) for id in self.asked] + ['"nobody"', "-3", text_of(self.id)]
-        self.say(self.noted("notifications/cancelled", f'"requestId":{self.draw.pick(ids)}'))
+        withdrawn = self.draw.pick(ids)
+        self.say(self.noted("notifications/cancelled", f'"requestId":{withdrawn}'))
+        for id in [id for id in self.awaited if text_of(id) == withdrawn]:
+            line = self.awaited.pop(id)  # nobody will tell it now: it answers without
+            self.unanswered.pop(line, None)
+            self.say(line)
 
     def progress(self) -> None:
         """Of a call that runs or has run, or of none."""

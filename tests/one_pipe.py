@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from mooring.errors import Unavailable
+from mooring.proxy.call_errors import Failure
 from mooring.proxy.health import Health
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
@@ -85,6 +86,9 @@ class Ears:
 
     def on_answer(self, response: Envelope, line: bytes) -> None:
         self.heard.append(line)
+
+    def on_failed(self, id: Id, failure: Failure) -> None:
+        self.heard.append(failure.response(id))
 
     def on_related(self, line: bytes, id: Id) -> None:
         self.heard.append(line)

@@ -1,11 +1,12 @@
 """What the commands do that change something: they ask the daemon, and wait until it is true."""
 
+import contextlib
 import json
 import os
 import select
 import time
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import click
 
@@ -161,11 +162,15 @@ def end_daemon(*, wait: bool) -> int:
     except NotRunning as error:
         click.echo(error.message)  # which is what was wanted
         return 0
-    ending = _Process(client.ask("GET", "/daemon")["pid"])
-    client.ask("POST", "/daemon/stop")
+    pid = client.ask("GET", "/daemon")["pid"]
     try:
-        while wait and not ending.has_ended():
-            pass
+        with (
+            contextlib.suppress(ProcessLookupError),
+            _Process(pid) as ending,
+        ):  # it may end by itself just now
+            client.ask("POST", "/daemon/stop")
+            while wait and not ending.has_ended():
+                pass
     except KeyboardInterrupt:
         click.echo("Mooring is being stopped, and goes on without you: mooring daemon status", err=True)
         return INTERRUPTED
@@ -180,6 +185,13 @@ class _Process:
         self._pid = pid
         # Not by its number alone, which may be another's when it has ended.
         self._descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
     def has_ended(self) -> bool:
         """Look for a moment."""

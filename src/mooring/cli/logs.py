@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -53,17 +54,29 @@ def _show(lines: list[str], oldest: str) -> None:
 
 def _lines_of(path: Path, *, follow: bool) -> Iterator[list[str]]:
     """What is in the file, and then what is added; also when it is put aside and begun anew."""
-    file = path.open(encoding="utf-8")
+    file: TextIO = path.open(encoding="utf-8")
     try:
         while True:
             if lines := file.readlines():
                 yield [line.rstrip("\n") for line in lines]
             elif not follow:
                 return
-            elif path.exists() and path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+            elif (anew := _begun_anew(path, file)) is not None:
+                # What was added to the old one after we looked, and before it was put aside.
+                yield [line.rstrip("\n") for line in file.readlines()]
                 file.close()
-                file = path.open(encoding="utf-8")
+                file = anew
             else:
                 time.sleep(FOLLOW_S)
     finally:
         file.close()
+
+
+def _begun_anew(path: Path, file: TextIO) -> TextIO | None:
+    """The file that is there now, if it is another one."""
+    try:
+        if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+            return None
+        return path.open(encoding="utf-8")
+    except FileNotFoundError:  # between the two
+        return None

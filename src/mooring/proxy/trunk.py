@@ -453,7 +453,7 @@ class Trunk:
         self._strays.add(ride.number if len(self._strays) < MOST_STRAYS else 0)
 
     def _tell_cancelled(self, ride: Ride, reason: str) -> None:
-        if ride.sent and ride.cancelled_at is None:
+        if ride.sent:
             params = {"requestId": ride.number, "reason": reason}
             self._link.answer(jsonrpc.notification("notifications/cancelled", params))
 

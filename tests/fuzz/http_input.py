@@ -108,6 +108,9 @@ class _Transport:
     def write_eof(self) -> None:
         assert not self.closing
 
+    def is_closing(self) -> bool:
+        return self.closing
+
     def write(self, data: bytes) -> None:
         if not self.closing:
             self.sent += data

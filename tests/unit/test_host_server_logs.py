@@ -1,6 +1,9 @@
 """Logs of servers: whose, how long, and what is never in them."""
 
 import logging
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,17 @@ def record(text: str, *, server: object = "one", logger: str = "mooring.workload
 
 def words(path: Path) -> list[str]:
     return [line.split(" ", 1)[1] for line in path.read_text().splitlines()]
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Nothing can be opened."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_each_server_has_its_own(tmp_path: Path) -> None:
@@ -70,3 +84,23 @@ def test_a_disk_that_is_full_costs_lines_and_nothing_else(tmp_path: Path) -> Non
     logs.emit(record("two is ready", server="two"))
     logs.close()
     assert words(tmp_path / "two.log") == ["info two is ready"]
+
+
+def test_a_file_that_cannot_be_begun_costs_lines_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_logs, "MAX_FILE_BYTES", 80)
+    logs = ServerLogs(tmp_path)
+    for n in range(3):
+        logs.emit(record(f"line {n}"))
+    before = words(tmp_path / "one.log.1")
+    with no_descriptors():
+        for n in range(10):
+            logs.emit(record(f"lost {n}"))
+    with (tmp_path / "bystander").open("w"):  # may get the number of a file that was closed too soon
+        logs.emit(record("found again"))
+    logs.close()
+    assert (tmp_path / "bystander").read_text() == ""
+    assert words(tmp_path / "one.log")[-1] == "info found again"
+    kept = [word for path in tmp_path.glob("one.log.*") for word in words(path)]
+    assert before[0] in kept, "what was there is put aside once, not for each line that was lost"

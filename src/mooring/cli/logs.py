@@ -41,7 +41,7 @@ def logs(name: str, follow: bool, since: float | None) -> None:
         )
     oldest = "" if since is None else datetime.fromtimestamp(time.time() - since, UTC).isoformat()
     for older in sorted(path.parent.glob(f"{name}.log.*"), reverse=True):
-        _show(older.read_text(encoding="utf-8").splitlines(), oldest)
+        _show(older.read_text(encoding="utf-8", errors="replace").splitlines(), oldest)
     for lines in _lines_of(path, follow=follow):
         _show(lines, oldest)
 
@@ -54,7 +54,7 @@ def _show(lines: list[str], oldest: str) -> None:
 
 def _lines_of(path: Path, *, follow: bool) -> Iterator[list[str]]:
     """What is in the file, and then what is added; also when it is put aside and begun anew."""
-    file: TextIO = path.open(encoding="utf-8")
+    file: TextIO = path.open(encoding="utf-8", errors="replace")
     try:
         while True:
             if lines := file.readlines():
@@ -77,6 +77,6 @@ def _begun_anew(path: Path, file: TextIO) -> TextIO | None:
     try:
         if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return None
-        return path.open(encoding="utf-8")
+        return path.open(encoding="utf-8", errors="replace")
     except FileNotFoundError:  # between the two
         return None

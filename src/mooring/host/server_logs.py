@@ -70,37 +70,40 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._open()
+        self._begun = _begun(path)
+        self._descriptor = _appending(path)
+        self._size = os.fstat(self._descriptor).st_size
 
     def write(self, line: str, now: float) -> None:
         if self._size and (self._size + len(line) > MAX_FILE_BYTES or now - self._begun > OLD_S):
-            self._put_aside()
+            self._put_aside(now)
         # Unbuffered: what a full disk does not take must not come up again when the file is closed.
         self._size += os.write(self._descriptor, line.encode(errors="backslashreplace"))
 
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _open(self) -> None:
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._size = self._path.stat().st_size
-        self._begun = _begun(self._path)
-
-    def _put_aside(self) -> None:
+    def _put_aside(self, now: float) -> None:
+        """Begin another. If that fails the full one stays open, and the next line tries again."""
+        if self._path.exists():  # else the try before has come so far
+            for number in range(MOST_OLD_FILES - 1, 0, -1):
+                older = Path(f"{self._path}.{number}")
+                if older.exists():
+                    older.replace(f"{self._path}.{number + 1}")
+            self._path.replace(f"{self._path}.1")
+        fresh = _appending(self._path)
         self.close()
-        for number in range(MOST_OLD_FILES - 1, 0, -1):
-            older = Path(f"{self._path}.{number}")
-            if older.exists():
-                older.replace(f"{self._path}.{number + 1}")
-        self._path.replace(f"{self._path}.1")
-        self._open()
+        self._descriptor, self._size, self._begun = fresh, 0, now
+
+
+def _appending(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def _begun(path: Path) -> float:
     """When its first line was written; now if there is none."""
-    with path.open("rb") as file:
+    with suppress(FileNotFoundError, ValueError), path.open("rb") as file:
         stamp = file.readline(64).split(b" ", 1)[0].decode("ascii", "replace")
-    with suppress(ValueError):
         return datetime.fromisoformat(stamp).timestamp()
     return time.time()
 

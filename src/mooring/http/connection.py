@@ -14,6 +14,7 @@ How answers keep their order is the business of `Pipeline`.
 
 import asyncio
 import logging
+import os
 import random
 from collections import deque
 from typing import TYPE_CHECKING, cast
@@ -23,8 +24,9 @@ from mooring.http.house import House, has_unread, overloaded, peer_name
 from mooring.http.pipeline import Pipeline
 from mooring.http.problems import Refusal, too_busy
 from mooring.http.reader import FREE_BODY_BYTES, IDLE, STOPPED, RequestReader
+from mooring.http.rendering import render_request
 from mooring.http.waits import Overdue, Waits
-from mooring.wire.http import Head, Request
+from mooring.wire.http import App, Head, Request
 from mooring.wire.websocket import INTERNAL_ERROR, WebSocket
 
 if TYPE_CHECKING:
@@ -47,14 +49,17 @@ NOTHING = memoryview(b"")
 
 
 class Connection(asyncio.Protocol):
-    """One peer. `overflow`: there are too many connections, its one request is answered with 503."""
+    """One peer. `overflow`: there are too many connections, its one request is answered with 503.
+
+    `begun`: what another has read of it, who gave it to us.
+    """
 
     _transport: asyncio.Transport
     _pipeline: Pipeline
     _reader: RequestReader
     _is_tls: bool
 
-    def __init__(self, house: House, *, overflow: bool = False) -> None:
+    def __init__(self, house: House, *, overflow: bool = False, begun: bytes = b"") -> None:
         self.waits = Waits(house.limits)
         self.is_fresh = True
         """No request has arrived so far."""
@@ -64,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[tuple[Request, bool] | Refusal] = deque()
         self._unfed = NOTHING
         self._waiting_bytes = 0
-        self._depth = house.limits.max_pipelined
+        self._depth = house.depth
         self._input_over = False
         self._owes_continue = False
         self._pump_scheduled = False
@@ -73,6 +78,7 @@ class Connection(asyncio.Protocol):
         self._discarded_bytes = 0
         self._heard = False
         self._heir: WebSocketConnection | None = None
+        self._begun = begun
         self._turns = 0
         self._rests_until = 0.0
         """Idle when it was last looked at: until then only what is heard can change that, or `close_by`."""
@@ -105,6 +111,9 @@ class Connection(asyncio.Protocol):
         house.arriving.discard(self)
         house.connections.add(self)
         house.on_change()
+        if self._begun:
+            begun, self._begun = self._begun, b""
+            self.data_received(begun)
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the peer."""
@@ -332,6 +341,46 @@ class Connection(asyncio.Protocol):
         house.connections.discard(self)
         house.upgraded.add(heir)
         return heir
+
+    # Being given to somebody else: see `mooring.http.passing`.
+
+    def serve_by(self, app: App, depth: int) -> None:
+        """From now on `app` is asked, by so many requests at once; by none: they wait."""
+        if not self._only_one:
+            self._app, self._depth = app, depth
+            if self._waiting:
+                self._schedule_pump()
+
+    def put_back(self, request: Request, is_http_1_0: bool) -> None:
+        """See `Owner`: it waits again, before all others, and nothing more is served here."""
+        self._depth = 0
+        self._waiting.appendleft((request, is_http_1_0))
+        self._pause()
+        self._house.on_put_back(self)
+
+    def leave(self) -> tuple[int, bytes] | None:
+        """Let go of the peer: a descriptor of it, and what it has sent that nobody has served.
+
+        None: something is under way, or it cannot be given away at all.
+        """
+        transport, pipeline, waiting = self._transport, self._pipeline, self._waiting
+        if self._closing or pipeline.gone or pipeline.pending or self._only_one or self._is_tls:
+            return None
+        if transport.is_closing() or transport.get_write_buffer_size() or (self._input_over and not waiting):
+            return None
+        requests = [item for item in waiting if not isinstance(item, Refusal)]
+        if len(requests) < len(waiting):
+            return None  # what is malformed is refused here
+        if self._reader.state not in (IDLE, STOPPED):
+            transport.resume_reading()
+            return None
+        descriptor = os.dup(transport.get_extra_info("socket").fileno())
+        unread = self._reader.take_unread() + self._unfed
+        self._closing = self._input_over = pipeline.gone = True
+        self._drop_waiting()
+        transport.pause_reading()
+        transport.close()
+        return descriptor, b"".join(render_request(*item) for item in requests) + unread
 
     # Ends.
 

@@ -61,6 +61,10 @@ class Outlet(Protocol):
         """Abort the connection."""
         ...
 
+    def put_back(self, exchange: "HttpExchange") -> None:
+        """Its request is for somebody else."""
+        ...
+
     def switch(self, exchange: "HttpExchange", head: bytes) -> WebSocket | None:
         """Send the head, and let a WebSocket take the connection over; None: its peer has gone."""
         ...
@@ -155,6 +159,16 @@ class HttpExchange(Struct, eq=False):
             return None
         self.state = ANSWERED
         return self._outlet.switch(self, agreed)
+
+    def put_back(self) -> None:
+        """It is for somebody else to answer, who gets the connection with it (`mooring.http.passing`).
+
+        The last one of its connection only; nobody is told of it who asked for it.
+        """
+        if self._may(UNANSWERED, "put back"):
+            self.state = ANSWERED
+            self.on_disconnect = None
+            self._outlet.put_back(self)
 
     def _may(self, state: int, deed: str) -> bool:
         if self._outlet.gone:

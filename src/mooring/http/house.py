@@ -50,6 +50,8 @@ class House:
         self.admit = admit
         self.budget = Budget(limits.max_unfinished_bytes)
         """Bodies and messages that arrive, and requests that wait behind others of their connection."""
+        self.depth = limits.max_pipelined
+        """Requests of a new connection that are with the app at once."""
         self.known_heads = KnownHeads()
         self.arriving: set[Connection] = set()
         """Accepted, on their way to a transport."""
@@ -58,6 +60,8 @@ class House:
         """Those that have become WebSockets: for the app to end, not for us when they are idle."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when a connection has come or gone."""
+        self.on_put_back: Callable[[Connection], None] = lambda connection: None
+        """Called when a request on it is to be served by somebody else."""
         self.announces_close = False
         """Answers say `Connection: close`."""
         self.stopped = False

@@ -120,6 +120,17 @@ class Listener:
         self.addresses.append(str(path))
         self._open(sock, None)
 
+    def listen_on(self, sock: socket.socket, path: Path | None = None) -> None:
+        """Accept from a socket that listens already; it is ours from now on. `path`: of a unix socket."""
+        if path is not None:
+            self._unix_files.append((path, sockets.inode_of(path)))
+            self.addresses.append(str(path))
+        else:
+            name, port = sock.getsockname()[:2]
+            self.addresses.append(f"[{name}]:{port}" if ":" in name else f"{name}:{port}")
+        sock.setblocking(False)
+        self._open(sock, None)
+
     def announce_drain(self) -> None:
         """From now on answers say `Connection: close`. Connections are still accepted."""
         self._house.announces_close = True
@@ -154,6 +165,46 @@ class Listener:
             connection.close_by(now + spread_s * (turn + jitter) / len(used))
         self._sweep_interval_s = min(self._sweep_interval_s, max(0.01, spread_s / SPREAD_STEPS))
         self._restart_sweep()
+
+    # Handing over to another listener: see `mooring.http.passing`.
+
+    @property
+    def house(self) -> House:
+        """What its connections have in common."""
+        return self._house
+
+    @property
+    def listening(self) -> list[socket.socket]:
+        """The sockets that it accepts from."""
+        return list(self._listening)
+
+    def hold(self) -> None:
+        """Nothing begins until `go_on` or `part`: nobody is accepted, and requests wait."""
+        for sock in self._listening:
+            asyncio.get_running_loop().remove_reader(sock)
+        self._serve_by(self._house.app, 0)
+
+    def go_on(self) -> None:
+        """After `hold`: all is as it was."""
+        for sock, tls in self._listening.items():
+            self._open(sock, tls)
+        self._serve_by(self._house.app, self._limits.max_pipelined)
+
+    def part(self, app: App) -> None:
+        """After `hold`: another one accepts now; `app` says what is still to be served here."""
+        self._unix_files.clear()  # they are the other one's
+        self._close_listening()
+        # One at a time: then it can be put back whenever that turns out to be right.
+        self._serve_by(app, 1)
+
+    def _serve_by(self, app: App, depth: int) -> None:
+        self._house.depth, self._house.app = depth, app
+        for connection in (*self._house.connections, *self._house.arriving):
+            connection.serve_by(app, depth)
+
+    def adopt(self, descriptor: int, begun: bytes) -> None:
+        """A connection that another had, and what it has read of it; the descriptor is ours from now on."""
+        self._welcome(socket.socket(fileno=descriptor), Connection(self._house, begun=begun), None)
 
     async def wait_drained(self) -> None:
         """Return when no connection is left."""
@@ -258,7 +309,9 @@ class Listener:
         if excess >= self._limits.max_overflow_connections:
             self._crowd.turn_away(sock, is_tls=tls is not None)
             return
-        connection = Connection(self._house, overflow=excess >= 0)
+        self._welcome(sock, Connection(self._house, overflow=excess >= 0), tls)
+
+    def _welcome(self, sock: socket.socket, connection: Connection, tls: ssl.SSLContext | None) -> None:
         sock.setblocking(False)
         task = asyncio.get_running_loop().create_task(self._hand_over(connection, sock, tls))
         self._handing_over[task] = connection, sock

@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from typing import Protocol
 
+from mooring.errors import LocalProtocolError
 from mooring.http.exchange import ANSWERED, STREAMING, HttpExchange
 from mooring.http.house import reset_on_close
 from mooring.wire.http import Request
@@ -45,6 +46,10 @@ class Owner(Protocol):
 
     def hand_over(self) -> WebSocket:
         """Let go of the transport, and of what was read from it and is no request."""
+        ...
+
+    def put_back(self, request: Request, is_http_1_0: bool) -> None:
+        """The request is not answered here: it goes to somebody else, with the connection."""
         ...
 
 
@@ -131,6 +136,15 @@ class Pipeline:
         self.write(head)
         self.gone = True
         return self._owner.hand_over()
+
+    def put_back(self, exchange: HttpExchange) -> None:
+        """See `Outlet`."""
+        if self.pending[-1] is not exchange:
+            raise LocalProtocolError(
+                "others came behind it", code="bad_exchange_state", hint="put back at once"
+            )
+        self.pending.pop()
+        self._owner.put_back(exchange.request, exchange.is_http_1_0)
 
     def cut(self) -> None:
         """See `Outlet`."""

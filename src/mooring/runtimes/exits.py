@@ -74,18 +74,26 @@ def reap(pid: int) -> Exit | None:
 
 
 class ExitWatch:
-    """Calls `on_exit` once, from the loop, when the child has ended. Close it to be told nothing more."""
+    """Calls `on_exit` once, from the loop, when the child has ended. Close it to be told nothing more.
 
-    def __init__(self, pid: int, on_exit: Callable[[], None]) -> None:
+    `pidfd`: of a process that is another's child; it is ours from now on.
+    """
+
+    def __init__(self, pid: int, on_exit: Callable[[], None], pidfd: int | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_exit = on_exit
         self._told = False
-        self._pidfd = _pidfd(pid)
+        self._pidfd = _pidfd(pid) if pidfd is None else pidfd
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._tell)
         else:
             name = f"exit of {pid}"
             threading.Thread(target=self._wait, args=(pid,), name=name, daemon=True).start()
+
+    @property
+    def pidfd(self) -> int | None:
+        """By which it is told; None: it has been, or by other means."""
+        return self._pidfd
 
     def close(self) -> None:
         """Idempotent."""

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable
 
 from mooring.runtimes.environment import marker
+from mooring.runtimes.exits import ExitWatch, reap
 from mooring.runtimes.guardian import Guardian
 from mooring.runtimes.lookout import Lookout
 from mooring.runtimes.proctable import Session
@@ -28,6 +29,8 @@ class Household:
         self.lookout = Lookout()
         self._roll = roll
         self._expected = 0
+        self._foster: list[ExitWatch] = []
+        """Children of ours that others look after."""
 
     def expect(self, name: str) -> str:
         """A child of that name is about to be started; the marker for it, which no other ever carries."""
@@ -43,6 +46,16 @@ class Household:
         if self._roll is not None:
             self._roll.enter(session)
 
+    def take_over(self, session: Session) -> None:
+        """It was another's, and is on its roll, which is ours too."""
+        self.guardian.ensure()
+        self.guardian.register(session)
+
+    def pass_on(self, pid: int) -> None:
+        """It is another's from now on, and still our child: it stays on the roll, and is reaped here."""
+        self.guardian.forget(pid)
+        self._foster.append(ExitWatch(pid, lambda: _reap(pid)))
+
     def let_go(self, marker: str, pid: int | None = None) -> None:
         """It is reaped, with all of its session; or it never came to exist."""
         if pid is not None:
@@ -52,4 +65,10 @@ class Household:
 
     async def aclose(self) -> None:
         """Idempotent."""
+        for watch in self._foster:
+            watch.close()
         await self.guardian.aclose()
+
+
+def _reap(pid: int) -> None:
+    reap(pid)

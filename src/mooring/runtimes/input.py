@@ -58,6 +58,13 @@ class InputPipe:
         self._descriptor = descriptor
 
     @property
+    def descriptor(self) -> int | None:
+        """If nothing is queued and more can be: all that was sent is in the pipe, or read."""
+        if self._descriptor is None or self._closing or self._queue or self._rest:
+            return None
+        return self._descriptor.fileno()
+
+    @property
     def closed(self) -> bool:
         """The descriptor is given back."""
         return self._descriptor is None

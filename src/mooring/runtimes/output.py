@@ -61,26 +61,26 @@ class LineOutput:
     def attach(self, receiver: Receiver) -> None:
         """Begin to read."""
         self.receiver = receiver
-        self._turn()
+        self.turn()
 
     def pause_until_heard(self) -> None:
         """Leave it unread until somebody listens. Not before the loop has the pipe: it would read on."""
-        self._turn()
+        self.turn()
 
     def pause(self) -> None:
         """Leave what comes in the pipe; lines that were read already still come."""
         self._paused = True
-        self._turn()
+        self.turn()
 
     def resume(self) -> None:
         """Read on."""
         self._paused = False
-        self._turn()
+        self.turn()
 
     def read_to_end(self) -> None:
         """No more pauses: the writer has ended, and what it left fits the pipe."""
         self._unpausable = True
-        self._turn()
+        self.turn()
 
     def finish(self) -> None:
         """Hand over what there is, an unterminated line included, and discard whatever comes later."""
@@ -90,7 +90,25 @@ class LineOutput:
             self._deliver(line)
         self.pipe.resume()
 
-    def _turn(self) -> None:
+    @property
+    def unfinished(self) -> bytes | None:
+        """What was read of a line that has not ended; None if that is not all there."""
+        return None if self._decoder is None else self._decoder.unfinished
+
+    def begin_with(self, unfinished: bytes) -> None:
+        """Another has read so much of a line."""
+        self._on_data(unfinished)
+
+    def let_go(self) -> None:
+        """Another reads on: nothing of it is heard here any more."""
+        self.receiver = None
+        decoder, self._decoder = self._decoder, None
+        if decoder is not None:
+            decoder.close()
+        self.pipe.close()
+
+    def turn(self) -> None:
+        """Read, or leave it unread, as it should be now."""
         if self.receiver is not None and (self._unpausable or not self._paused):
             self.pipe.resume()
         else:
@@ -125,6 +143,20 @@ class TextOutput:
         self._lines = TextLines()
         self._on_text = on_text
         self._on_end = on_end
+
+    @property
+    def unfinished(self) -> bytes:
+        """What was read of a line that has not ended, so far as it is kept."""
+        return self._lines.unfinished
+
+    def begin_with(self, unfinished: bytes) -> None:
+        """Another has read so much of a line."""
+        self._on_data(unfinished)
+
+    def let_go(self) -> None:
+        """Another reads on."""
+        self._lines.close()
+        self.pipe.close()
 
     def _on_data(self, data: bytes) -> None:
         for line in self._lines.feed(data):

@@ -68,6 +68,13 @@ class OutputPipe(asyncio.Protocol):
         """Its end was seen, or it was closed; the descriptor is given back."""
         return self._transport is None
 
+    @property
+    def descriptor(self) -> int | None:
+        """While it is open."""
+        if self._descriptor is None or self._transport is None or self._transport.is_closing():
+            return None
+        return self._descriptor.fileno()
+
     def pause(self) -> None:
         """Leave what comes in the pipe."""
         if self._transport is not None and not self._transport.is_closing():

@@ -17,6 +17,8 @@ from mooring.runtimes.exits import CAN_PEEK, UNKNOWN, Exit, ExitWatch, peek, rea
 from mooring.runtimes.input import InputPipe
 from mooring.runtimes.lookout import Lookout
 from mooring.runtimes.output import LineOutput, Receiver, TextOutput, call
+from mooring.runtimes.passing import PassedProcess, Passport
+from mooring.runtimes.pipes import Descriptor
 from mooring.runtimes.proctable import Session
 from mooring.runtimes.stopping import (
     StopOutcome,
@@ -94,6 +96,66 @@ class ProcessInstance:
         self.pid = session.leader
         self.started_at = started_at
         self._session = session
+
+    # Being passed on: see `mooring.runtimes.passing`
+
+    def describe(self) -> PassedProcess | None:
+        """All that another needs to go on with it, now; None: it is ending, or something is under way."""
+        session, watch = self._session, self._watch
+        stdout = self.stdout.unfinished
+        if session is None or watch is None or stdout is None or self.exit or self._ending is not None:
+            return None
+        descriptors = (
+            self.stdin.descriptor,
+            self.stdout.pipe.descriptor,
+            self.stderr.pipe.descriptor,
+            watch.pidfd,
+        )
+        whole = tuple(number for number in descriptors if number is not None)
+        if len(whole) < len(descriptors):
+            return None
+        about = Passport(
+            session.leader, session.started, session.marker, self.started_at, stdout, self.stderr.unfinished
+        )
+        return PassedProcess(about, whole)
+
+    def hold(self) -> None:
+        """Leave all that it says in its pipes, until `go_on`."""
+        self.stdout.pipe.pause()
+        self.stderr.pipe.pause()
+
+    def go_on(self) -> None:
+        """After `hold`."""
+        self.stdout.turn()
+        self.stderr.pipe.resume()
+
+    def leave(self) -> None:
+        """Another has it now: nothing is heard of it here any more, and nothing done to it."""
+        self._session = None
+        if self._watch is not None:
+            self._watch.close()
+        self.stdin.abort()
+        self.stdout.let_go()
+        self.stderr.let_go()
+
+    async def arrive(self, passed: PassedProcess) -> None:
+        """Another had it: read what it says, from where that one had come to, and watch it."""
+        about, (_, stdout, stderr, pidfd) = passed
+        self.stdout.begin_with(about.stdout)
+        self.stderr.begin_with(about.stderr)
+        await self.stdout.pipe.connect(Descriptor(stdout))
+        await self.stderr.pipe.connect(Descriptor(stderr))
+        self.stdout.turn()
+        # Last: at its exit it must be possible to read its last words.
+        self._watch = ExitWatch(self.pid, self._on_exit, pidfd)
+
+    def greet(self, passed: PassedProcess) -> Session:
+        """The first part of that, after which it can be spoken to."""
+        about = passed.about
+        self.pid, self.started_at = about.pid, about.started_at
+        self._session = session = Session(about.pid, about.started, about.marker, anchored=False)
+        self.stdin.connect(Descriptor(passed.descriptors[0]))
+        return session
 
     # What the proxy needs of it
 

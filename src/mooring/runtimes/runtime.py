@@ -18,6 +18,7 @@ from collections.abc import Callable
 from mooring.errors import Unavailable
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
+from mooring.runtimes.passing import PassedProcess
 from mooring.runtimes.pipes import Descriptor, open_pipe
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.proctable import Session
@@ -61,6 +62,7 @@ class ProcessRuntime:
         self._started = 0
         self._instances: set[ProcessInstance] = set()
         self._closing: asyncio.Task[None] | None = None
+        self._arriving: set[asyncio.Task[None]] = set()
 
     @property
     def instances(self) -> tuple[ProcessInstance, ...]:
@@ -113,6 +115,26 @@ class ProcessRuntime:
             raise
         return instance
 
+    def adopt(self, spec: ProcessSpec, passed: PassedProcess) -> ProcessInstance:
+        """Go on with a process that another had started; its descriptors are ours from now on.
+
+        It can be spoken to at once. It is heard as soon as a receiver is attached, which must be now.
+        """
+        instance = self._new_instance(spec, passed.about.marker)
+        session = instance.greet(passed)
+        self._instances.add(instance)
+        self.household.take_over(session)
+        task = asyncio.create_task(instance.arrive(passed), name=f"adopting {passed.about.pid}")
+        self._arriving.add(task)
+        task.add_done_callback(self._arriving.discard)
+        return instance
+
+    def part_with(self, instance: ProcessInstance) -> None:
+        """Another has adopted it."""
+        instance.leave()
+        self._instances.discard(instance)
+        self.household.pass_on(instance.pid)
+
     def hurry(self) -> None:
         """No more patience with any of them: stops go to SIGKILL at once."""
         for instance in self._instances:
@@ -126,6 +148,8 @@ class ProcessRuntime:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        if self._arriving:
+            await asyncio.wait(self._arriving)
         ends = await asyncio.gather(*(each.aclose() for each in self._instances), return_exceptions=True)
         for error in ends:
             if isinstance(error, Exception):

@@ -39,6 +39,11 @@ class TextLines:
             self._keep(rest)
         return lines
 
+    @property
+    def unfinished(self) -> bytes:
+        """What is kept of a line that has not ended."""
+        return b"".join(self._parts)
+
     def close(self) -> str | None:
         """The end of the stream: a last line without its line end, if there is one."""
         return self._finish() if self._length else None

@@ -67,6 +67,11 @@ class LineDecoder:
             self._keep(data[start:] if start else data)
         return lines
 
+    @property
+    def unfinished(self) -> bytes | None:
+        """What has come of a line that has not ended; None: it is too long, and not all of it is kept."""
+        return None if self._overflow else b"".join(self._parts)
+
     def close(self) -> bytes | LongLine | None:
         """The end of the stream: a last line without its line end, if there is one."""
         return self._finish(b"") if self._pending else None

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from mooring.proxy.calls import Call, ReplyPort
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.streams import EventStream, Streams
+from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
 
 __all__ = ["Delivery"]
@@ -99,6 +100,10 @@ class Delivery:
         self.backlog = list(items)
         before, self._backlog_bytes = self._backlog_bytes, sum(len(line) for _, line in self.backlog)
         self.streams.count(self._backlog_bytes - before)
+
+    def load(self, backlog: list[bytes]) -> None:
+        """What waited for a stream at another Mooring."""
+        self._keep([(jsonrpc.parse(line), line) for line in backlog])
 
     def announce(self, note: Envelope, line: bytes, now: float) -> None:
         """News of our own: they concern no call."""

@@ -196,6 +196,11 @@ class Link:
         return self._channel.pid if self._channel else None
 
     @property
+    def channel(self) -> Channel | None:
+        """To the instance at the other end."""
+        return self._channel
+
+    @property
     def is_live(self) -> bool:
         """Messages flow."""
         return self.state is LIVE
@@ -423,6 +428,20 @@ class Link:
             self._drop(reason)
             if self._waiting.items:
                 self.wake()  # it did not read; whoever waits for that gets another one
+
+    def adopt(self, channel: Channel) -> None:
+        """An instance that knows its client, from another who talked to it before."""
+        self._channel = channel
+        self._requests = OwnRequests()
+        self._pulse = Pulse(self._health, self._clock())
+        self.state = LIVE
+        channel.attach(self)
+
+    def part(self) -> None:
+        """Another talks to the instance now; nothing waits here."""
+        self.state = CLOSED
+        self._channel = None
+        self._count_unread(0)
 
     def close(self, reason: str) -> None:
         """For good. Idempotent."""

@@ -8,11 +8,13 @@ from typing import NamedTuple, Protocol
 
 from mooring.errors import Unavailable
 from mooring.proxy.era_backend import EraBackend
+from mooring.proxy.face import Face
 from mooring.proxy.health import Health
 from mooring.proxy.link import LinkState
 from mooring.proxy.noise import Noise
+from mooring.proxy.passing import PassedSession, unpack
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import Backend
+from mooring.proxy.ports import Backend, Channel
 from mooring.proxy.session import Session
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
@@ -135,6 +137,24 @@ class Proxy:
             session = self._make(kept.id, kept.principal, kept.transport, kept.client)
             session.last_used = self.clock() - kept.idle_s
             session.remember(kept.memory)
+
+    def adopt(self, passed: PassedSession, channel: Channel | None) -> None:
+        """A session that another Mooring had, with its instance if that came too."""
+        session = self._make(passed.id, passed.principal, passed.transport, passed.client)
+        unpack(passed, session)
+        if channel is not None:
+            session.link.adopt(channel)
+        else:
+            session.on_let_go("its Mooring was restarted")
+
+    def part(self, session: Session) -> None:
+        """Another Mooring has it now, which writes it down."""
+        channel = session.link.channel
+        session.part(self.policy.drain_retry_ms)
+        if channel is not None and isinstance(channel, Face):
+            self._backend.release(channel, "its session goes on elsewhere")
+        self.sessions.pop(session.id, None)
+        self._check_quiet()
 
     def _make(self, id: str, principal: str, transport: str, client: str) -> Session:
         session = Session(

@@ -12,7 +12,7 @@ from mooring.proxy.delivery import Delivery
 from mooring.proxy.link import Link
 from mooring.proxy.policy import SessionPolicy
 from mooring.wire import jsonrpc
-from mooring.wire.asked import MAX_ID_CHARACTERS, Asked
+from mooring.wire.asked import MAX_ID_CHARACTERS, Asked, OpenQuestions
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Envelope, Id
 from mooring.wire.params import cancelled_id, progress_of_note
 
@@ -47,6 +47,15 @@ class ServerWords:
         self._policy = policy
         self._task_tokens: dict[Id, None] = {}
         self._tokens: dict[Id, Call] = {}
+
+    def dump(self) -> tuple[OpenQuestions, list[Id]]:
+        """What is asked, and the tokens of tasks: for another Mooring."""
+        return self._asked.dump(), list(self._task_tokens)
+
+    def load(self, asked: OpenQuestions, task_tokens: list[Id]) -> None:
+        """What `dump` has told."""
+        self._asked.load(asked)
+        self._task_tokens.update(dict.fromkeys(task_tokens))
 
     # Calls come and go
 

@@ -150,6 +150,35 @@ class Session:
         """Something is going on here that has a time-out."""
         return bool(self.calls) or len(self.streams) > 0 or self._link.has_waiting
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is under way: what there is of it can be told whole."""
+        link = self._link
+        settled = link.state in (LinkState.LIVE, LinkState.ASLEEP) and not link.has_waiting
+        return settled and not self.calls and self.memory.handshake is not None and not self.streams.answers
+
+    @property
+    def link(self) -> Link:
+        """Its line to the server."""
+        return self._link
+
+    @property
+    def words(self) -> ServerWords:
+        """What its server has asked."""
+        return self._words
+
+    @property
+    def delivery(self) -> Delivery:
+        """What waits for its client."""
+        return self._delivery
+
+    def part(self, retry_ms: int) -> None:
+        """Another has it now: its clients come back there, and nothing of it is left here."""
+        self._closed = True
+        self.hang_up(retry_ms)
+        self._link.part()
+        self._delivery.close()
+
     def remember(self, memory: Memory) -> None:
         """It was opened before, elsewhere; with its next call it gets an instance that is told all this."""
         self.memory = memory

@@ -14,6 +14,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
+from msgspec import Struct
+
 from mooring.proxy.policy import SessionPolicy
 from mooring.wire import sse
 from mooring.wire.budget import Budget
@@ -21,7 +23,7 @@ from mooring.wire.events import EventLog
 from mooring.wire.http import Exchange, Headers
 from mooring.wire.jsonrpc import Id
 
-__all__ = ["SSE_HEADERS", "EventStream", "Outlet", "SocketStream", "Streams"]
+__all__ = ["SSE_HEADERS", "EventStream", "Outlet", "PassedStreams", "SocketStream", "Streams"]
 
 SSE_HEADERS: Headers = [
     (b"content-type", b"text/event-stream"),
@@ -49,6 +51,27 @@ class Outlet(Protocol):
     def end(self) -> None:
         """There is no more."""
         ...
+
+
+class PassedStream(Struct, array_like=True):
+    """A stream, for another Mooring."""
+
+    kind: int
+    name: str
+    last: int
+    kept: list[bytes]
+    sent: int
+    finished: bool
+    ended_at: float | None
+    ids: list[Id]
+
+
+class PassedStreams(Struct, array_like=True):
+    """All streams of a session."""
+
+    count: int
+    tag: str
+    streams: list[PassedStream]
 
 
 class EventStream:
@@ -232,6 +255,13 @@ class SocketStream(EventStream):
         return data
 
 
+def _passed(stream: EventStream, kind: int) -> PassedStream:
+    log = stream.log
+    return PassedStream(
+        kind, log.stream, log.last, log.after(0), stream.sent, stream.finished, stream.ended_at, [*stream.ids]
+    )
+
+
 Kind = TypeVar("Kind", bound=EventStream)
 
 
@@ -291,16 +321,37 @@ class Streams:
 
     def _open(self, kind: type[Kind], *, standalone: bool) -> Kind:
         self._count += 1
-        stream = kind(
-            f"{'g' if standalone else 'p'}{self._count}x{self._tag}",
+        stream = self._make(kind, f"{'g' if standalone else 'p'}{self._count}x{self._tag}")
+        (self._standalone if standalone else self._under_way)[stream.log.stream] = stream
+        return stream
+
+    def _make(self, kind: type[Kind], name: str) -> Kind:
+        return kind(
+            name,
             resumable=self.resumable,
             priming=self.priming and self.resumable,
             retry_ms=self._policy.retry_ms,
             on_pressure=self._on_pressure,
             on_size=self.count,
         )
-        (self._standalone if standalone else self._under_way)[stream.log.stream] = stream
-        return stream
+
+    def dump(self) -> PassedStreams:
+        """All that is kept, for another Mooring whose clients will ask for it."""
+        kinds = (self._standalone, self._under_way, self._ended)
+        passed = [_passed(stream, n) for n, streams in enumerate(kinds) for stream in streams.values()]
+        return PassedStreams(self._count, self._tag, passed)
+
+    def load(self, kept: PassedStreams) -> None:
+        """What `dump` has told; nobody is attached to any of them."""
+        self._count, self._tag = kept.count, kept.tag
+        kinds = (self._standalone, self._under_way, self._ended)
+        for passed in kept.streams:
+            stream = self._make(EventStream, passed.name)
+            stream.log = EventLog.resumed(passed.name, passed.last, passed.kept)
+            stream.sent, stream.ids = passed.sent, tuple(passed.ids)
+            stream.finished, stream.ended_at = passed.finished, passed.ended_at
+            kinds[passed.kind][passed.name] = stream
+            self.count(stream.log.size_bytes)
 
     def find(self, name: str) -> EventStream | None:
         """The stream of that name, if it is still kept."""
@@ -331,6 +382,11 @@ class Streams:
     def attached(self) -> list[EventStream]:
         """GET streams that a client reads, oldest first."""
         return [stream for stream in self._standalone.values() if stream.attached]
+
+    @property
+    def answers(self) -> bool:
+        """A client reads the answer to a call on one of the streams, which may have ended since."""
+        return any(stream.attached for stream in (*self._under_way.values(), *self._ended.values()))
 
     @property
     def in_use(self) -> bool:

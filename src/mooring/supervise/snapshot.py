@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from mooring.supervise.reasons import Reason
+from mooring.supervise.restart import RestartHistory
 from mooring.supervise.states import State
 
-__all__ = ["Snapshot"]
+__all__ = ["Snapshot", "SupervisedSoFar"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,14 @@ class Snapshot:
         balancer that looked away would cut them because of one that crashes.
         """
         return self.state is State.READY or (self.state is State.BACKOFF and self.working)
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisedSoFar:
+    """What goes to another Mooring that supervises the same generation from now on."""
+
+    is_ready: bool
+    restarts: int
+    last_exit: str
+    history: RestartHistory
+    """Moments are by the system's monotonic clock, which all processes share."""

@@ -26,7 +26,7 @@ from mooring.supervise.restart import (
     Verdict,
     decide,
 )
-from mooring.supervise.snapshot import Snapshot
+from mooring.supervise.snapshot import Snapshot, SupervisedSoFar
 from mooring.supervise.states import RENEWED, Event, State, next_state
 
 __all__ = ["Supervisor", "Timer"]
@@ -137,6 +137,23 @@ class Supervisor:
             working=self._working,
             ended_for_good=self.ended_for_good,
         )
+
+    def dump(self) -> SupervisedSoFar:
+        """What another Mooring needs to go on as it would here."""
+        is_ready = self._state is State.READY or (self._state is State.BACKOFF and self._working)
+        return SupervisedSoFar(is_ready, self._restarts, self._last_exit, self._history)
+
+    def go_on(self, so_far: SupervisedSoFar) -> None:
+        """Instead of beginning: another Mooring has come so far. Nothing has changed, so nobody is told.
+
+        If it was not ready there, it is tried here, at once and with all that is known of its exits.
+        """
+        self._restarts, self._last_exit = so_far.restarts, so_far.last_exit
+        self._history = so_far.history
+        if so_far.is_ready:
+            self._state = next_state(self._state, Event.STARTED)
+            self._reason = Reason(ReasonCode.WORKING)
+            self._working = True
 
     # Who needs an instance
 

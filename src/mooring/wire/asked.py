@@ -8,13 +8,24 @@ is not used again towards the client. How many such ids are remembered is bounde
 forgotten, all are ours.
 """
 
+from msgspec import Struct
+
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
 
-__all__ = ["MAX_ID_CHARACTERS", "Asked"]
+__all__ = ["MAX_ID_CHARACTERS", "Asked", "OpenQuestions"]
 
 MAX_ID_CHARACTERS = 256
 """Of an id that is remembered; most are numbers, some 36 characters."""
+
+
+class OpenQuestions(Struct, array_like=True):
+    """An `Asked`, for another Mooring that goes on with it."""
+
+    open: list[tuple[Id, Id]] = []
+    abandoned: list[Id] = []
+    count: int = 0
+    renames: bool = False
 
 
 class Asked:
@@ -32,6 +43,15 @@ class Asked:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def dump(self) -> OpenQuestions:
+        """All of it."""
+        return OpenQuestions(list(self._open.items()), list(self._abandoned), self._count, self._renames)
+
+    def load(self, kept: OpenQuestions) -> None:
+        """What `dump` has told."""
+        self._open, self._abandoned = dict(kept.open), dict.fromkeys(kept.abandoned)
+        self._count, self._renames = kept.count, kept.renames
 
     def takes(self, id: Id) -> bool:
         """Is there room for a question of that id?"""

@@ -27,6 +27,14 @@ class EventLog:
         """Number of the oldest message still here; one more than the last if there is none."""
         return self.last + 1 - len(self._entries)
 
+    @classmethod
+    def resumed(cls, stream: str, last: int, entries: list[bytes]) -> "EventLog":
+        """One that another had: the n-th message was the last so far, and these are kept."""
+        log = cls(stream)
+        log.last, log.size_bytes = last, sum(map(len, entries))
+        log._entries.extend(entries)
+        return log
+
     def append(self, data: bytes) -> int:
         """Record a message; returns its number."""
         self.last += 1

@@ -260,6 +260,11 @@ class Memory:
         memory._subscriptions = kept.subscriptions
         return memory
 
+    @property
+    def repeatable(self) -> dict[str, bool]:
+        """Of which tools it is known whether they may be run twice. Not written down: it is asked anew."""
+        return self._repeatable
+
     def initialized(self, line: bytes) -> None:
         """The client has confirmed the handshake."""
         fits = len(line) <= MAX_NOTE_BYTES

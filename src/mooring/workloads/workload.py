@@ -19,15 +19,18 @@ from typing import NamedTuple
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.link import LinkState
+from mooring.proxy.passing import PassedSession
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
+from mooring.proxy.session import Session
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
+from mooring.runtimes.passing import PassedProcess
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
 from mooring.supervise.reasons import ReasonCode
-from mooring.supervise.snapshot import Snapshot
+from mooring.supervise.snapshot import Snapshot, SupervisedSoFar
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
@@ -130,6 +133,7 @@ class Workload:
         self.revision = ""
         """Of the protocol, as the server has agreed to it when Mooring spoke to it."""
         self._launching = 0
+        self._is_parted = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     # What is known
@@ -165,6 +169,66 @@ class Workload:
     def start(self) -> None:
         """Begin: speak to one instance, to see whether the server works."""
         self._someone_must_try()
+
+    def go_on(self, so_far: SupervisedSoFar) -> None:
+        """Instead of `start`: another Mooring has come so far."""
+        self.supervisor.go_on(so_far)
+        self._state = self.supervisor.state
+        self._was_ready = so_far.is_ready
+        self._someone_must_try()
+
+    def part(self) -> None:
+        """Another Mooring has it from now on: what becomes of the rest of it here is no news."""
+        self._is_parted = True
+        self._on_happening = _ignore
+        self._dismiss_spares("another daemon has taken over")
+
+    # Sessions that come from another Mooring, or go to one
+
+    def describe(self, session: Session) -> PassedProcess | None:
+        """The instance that has to go with it; None: there is none, or not one of its own."""
+        lent = self._own(session)
+        return lent.instance.describe() if lent is not None else None
+
+    def can_part_with(self, session: Session) -> bool:
+        """Nothing is under way, neither with its client nor with its instance."""
+        if not session.is_quiet:
+            return False
+        return self._own(session) is None or self.describe(session) is not None
+
+    def hold(self, session: Session) -> None:
+        """Hear nothing of its instance, until `go_on_with` or `part_with`."""
+        if (lent := self._own(session)) is not None:
+            lent.instance.hold()
+
+    def go_on_with(self, session: Session) -> None:
+        """After `hold`."""
+        if (lent := self._own(session)) is not None:
+            lent.instance.go_on()
+
+    def part_with(self, session: Session) -> None:
+        """Another Mooring has it, and its instance."""
+        lent = self._own(session)
+        self.proxy.part(session)
+        if lent is not None:
+            del self._lent[lent.instance]
+            self._working.discard(lent.instance)
+            self._runtime.part_with(lent.instance)
+
+    def adopt(self, passed: PassedSession, process: PassedProcess | None) -> None:
+        """Go on with a session, and its instance if it has one."""
+        instance = None
+        if process is not None:
+            instance = self._runtime.adopt(self._spec, process)
+            self._lent[instance] = _Lent(instance, instance.started_at)
+            self._working.add(instance)
+            self.supervisor.instance_started(instance.n, instance.started_at)
+            self.supervisor.instance_spoke(instance.n)
+        self.proxy.adopt(passed, instance)
+
+    def _own(self, session: Session) -> "_Lent | None":
+        channel = session.link.channel
+        return self._lent.get(channel) if channel is not None else None
 
     def drain(self, cause: str, code: ReasonCode = ReasonCode.SIGNAL) -> None:
         """Shutdown has begun."""
@@ -304,7 +368,11 @@ class Workload:
         self._someone_must_try()
 
     def _wants_spare(self) -> bool:
-        return len(self._spares) < self.definition.spare and self._spares_lost < MOST_SPARES_LOST
+        return (
+            not self._is_parted
+            and len(self._spares) < self.definition.spare
+            and self._spares_lost < MOST_SPARES_LOST
+        )
 
     async def _make_spare(self) -> None:
         if self._launching or not self._wants_spare() or not self._lent:
@@ -400,6 +468,8 @@ class Workload:
     # Being ready
 
     def _on_change(self, seen: Snapshot) -> None:
+        if self._is_parted:
+            return
         line = state_line(self.name, seen, self._state)
         if (happening := state_happening(seen, self._state)) is not None:
             self._on_happening(happening)
@@ -499,3 +569,7 @@ class Workload:
         task = asyncio.get_running_loop().create_task(work, name=f"{self.name}: {name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _ignore(happening: Happening) -> None:
+    pass

@@ -1,0 +1,63 @@
+"""A session that goes to another Mooring: all that its client has said, may still ask for, or is asked.
+
+Only a quiet one goes: no call is under way, so that nothing of it is in between. What its instance has said
+and nobody has read goes with the instance.
+"""
+
+from msgspec import Struct
+
+from mooring.proxy.session import Session
+from mooring.proxy.streams import PassedStreams
+from mooring.wire.asked import OpenQuestions
+from mooring.wire.jsonrpc import Id
+from mooring.wire.memory import Memory
+
+__all__ = ["PassedSession", "pack", "unpack"]
+
+
+class PassedSession(Struct, array_like=True):
+    """See the module. Moments are by the system's monotonic clock, which all processes share."""
+
+    id: str
+    principal: str
+    transport: str
+    client: str
+    last_used: float
+    memory: bytes
+    repeatable: dict[str, bool]
+    streams: PassedStreams
+    backlog: list[bytes]
+    asked: OpenQuestions
+    task_tokens: list[Id]
+    reset_by: str
+    """Why the next instance is another one; empty if it goes along with the present one."""
+
+
+def pack(session: Session) -> PassedSession:
+    """Of a quiet session."""
+    asked, task_tokens = session.words.dump()
+    return PassedSession(
+        session.id,
+        session.principal,
+        session.transport,
+        session.client,
+        session.last_used,
+        session.memory.dump(),
+        session.memory.repeatable,
+        session.streams.dump(),
+        [line for _, line in session.delivery.backlog],
+        asked,
+        task_tokens,
+        "" if session.link.is_live else session.link.reset_by,
+    )
+
+
+def unpack(passed: PassedSession, session: Session) -> None:
+    """Into a session that was just made. Raises msgspec.DecodeError."""
+    session.remember(Memory.load(passed.memory))
+    session.memory.repeatable.update(passed.repeatable)
+    session.last_used = passed.last_used
+    session.streams.load(passed.streams)
+    session.delivery.load(passed.backlog)
+    session.words.load(passed.asked, passed.task_tokens)
+    session.link.reset_by = passed.reset_by or session.link.reset_by

@@ -1,0 +1,192 @@
+"""A session goes from one Mooring to another, both in this process; its client sees streams end, at most."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.host.routes import add_routes
+from mooring.http.listener import Listener
+from mooring.http.router import Router
+from mooring.proxy.passing import PassedSession, pack
+from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes.passing import PassedProcess, Passport
+from mooring.workloads.definition import ServerOptions
+from mooring.workloads.workload import Workload
+from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
+from tests.mcp_client import McpClient, client_of, emission
+from tests.support import children, open_descriptors, until, within
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    processes, descriptors = children(), open_descriptors()
+    yield
+    assert children() <= processes
+    assert open_descriptors() == descriptors
+
+
+class Side:
+    """One Mooring, as far as this needs one."""
+
+    def __init__(self, argv: tuple[str, ...], **sessions: Any) -> None:
+        options = ServerOptions(
+            name="test",
+            argv=argv,
+            env=ENVIRONMENT,
+            sessions=SessionPolicy(**sessions),
+            patience=SHORT,
+        )
+        self.workload = Workload(options, clock=time.monotonic)
+        router = Router()
+        add_routes(router, self.workload.proxy, "")
+        self.listener = Listener(router)
+        self.port = 0
+
+    @property
+    def sessions(self) -> dict[str, Any]:
+        return self.workload.proxy.sessions
+
+
+class Both:
+    def __init__(self, old: Side, new: Side) -> None:
+        self.old, self.new = old, new
+
+    async def move(self, client: McpClient) -> None:
+        """Everything through bytes, as between processes; the client goes to the new address."""
+        old, new = self.old.workload, self.new.workload
+        session = old.proxy.sessions[client.session]
+        await until(lambda: old.can_part_with(session))
+        old.hold(session)
+        process, packed = old.describe(session), msgspec.msgpack.encode(pack(session))
+        copied = None
+        if process is not None:
+            about = msgspec.msgpack.decode(msgspec.msgpack.encode(process.about), type=Passport)
+            copied = PassedProcess(about, tuple(map(os.dup, process.descriptors)))
+        old.part_with(session)
+        new.adopt(msgspec.msgpack.decode(packed, type=PassedSession), copied)
+        assert client.session not in old.proxy.sessions
+        client.port = self.new.port
+
+
+@asynccontextmanager
+async def both(argv: tuple[str, ...] = SCRIPTED, **sessions: Any) -> AsyncIterator[Both]:
+    sides = [Side(argv, **sessions) for _ in range(2)]
+    try:
+        async with within(60):
+            for side in sides:
+                [(_, side.port)] = await side.listener.listen_tcp("127.0.0.1", 0)
+            sides[0].workload.start()
+            await until(lambda: sides[0].workload.supervisor.snapshot().ready)
+            sides[1].workload.go_on(sides[0].workload.supervisor.dump())
+            yield Both(*sides)
+    finally:
+        for side in reversed(sides):
+            side.workload.hurry()
+            await side.workload.stop("end of test")
+            await side.listener.aclose()
+
+
+async def test_the_session_and_its_process_are_the_same() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        pid = await client.pid()
+        await client.ask("logging/setLevel", {"level": "debug"})
+        await sides.move(client)
+        assert await client.pid() == pid
+        assert sides.new.workload.supervisor.snapshot().ready
+        [report] = [report for report in sides.new.workload.report() if report.use == "serving"]
+        assert report.pid == pid
+        assert not [report for report in sides.old.workload.report() if report.pid == pid]
+        heard = [json.loads(line) for line in await client.heard()]
+        assert [m["method"] for m in heard].count("initialize") == 1, "it was told nothing again"
+
+
+async def test_after_a_crash_the_next_one_is_told_all_that_was_said() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        pid = await client.pid()
+        await client.ask("logging/setLevel", {"level": "debug"})
+        await sides.move(client)
+        os.kill(pid, 9)
+        await until(lambda: sides.new.workload.exits == 1)
+        assert await client.pid() != pid
+        methods = [json.loads(line)["method"] for line in await client.heard()]
+        assert methods[:3] == ["initialize", "notifications/initialized", "logging/setLevel"]
+
+
+async def test_streams_are_resumed_behind_what_was_read() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        news = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        stream = await client.stream()
+        await client.emit({**news, "params": {"n": 1}})
+        assert (await stream.message())["params"] == {"n": 1}
+        await sides.move(client)
+        position = await stream.event()
+        assert position is not None and position.id and await stream.event() is None
+        await client.emit({**news, "params": {"n": 2}})
+        again = await client.stream(Last_Event_ID=position.id)
+        assert (await again.message())["params"] == {"n": 2}
+
+
+async def test_the_answer_of_a_call_whose_client_was_away_is_still_there() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
+        stream = await client.stream("POST", client.request("x/emit", emission(note)))
+        first = await stream.event()
+        assert first is not None
+        await stream.rest()
+        await sides.move(client)
+        again = await client.stream(Last_Event_ID=first.id)
+        messages = await again.rest()
+        assert "result" in messages[-1]
+
+
+async def test_a_question_is_answered_after_the_move() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        asking = emission({"jsonrpc": "2.0", "id": 7, "method": "roots/list"})
+        stream = await client.stream("POST", client.request("x/emit", asking))
+        question, *_ = await stream.rest()
+        await sides.move(client)
+        await client.respond(question["id"], {"roots": []})
+        await until_heard(client, b'"roots"')
+
+
+async def until_heard(client: McpClient, part: bytes) -> None:
+    while not any(part in line for line in await client.heard()):
+        await asyncio.sleep(0.01)
+
+
+async def test_what_waited_for_a_stream_goes_along() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        await client.emit({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        await sides.move(client)
+        stream = await client.stream()
+        assert (await stream.message())["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_session_that_sleeps_goes_without_a_process() -> None:
+    async with both(idle_timeout_s=0.1) as sides, client_of(sides.old.port) as client:
+        await until(lambda: sides.old.sessions[client.session].pid is None)
+        await sides.move(client)
+        assert await client.pid()
+
+
+async def test_a_session_on_a_shared_process_goes_without_it() -> None:
+    async with both(shared=1) as sides, client_of(sides.old.port) as client:
+        pid = await client.pid()
+        await sides.move(client)
+        assert await client.pid() != pid
+
+
+async def test_with_a_call_in_flight_it_stays() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        session = sides.old.sessions[client.session]
+        peer = await client.send("POST", client.request("x/hold"))
+        await until(lambda: session.calls)
+        assert not sides.old.workload.can_part_with(session)
+        await peer.aclose()

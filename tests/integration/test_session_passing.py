@@ -14,6 +14,7 @@ import pytest
 from mooring.host.routes import add_routes
 from mooring.http.listener import Listener
 from mooring.http.router import Router
+from mooring.proxy.link import LinkState
 from mooring.proxy.passing import PassedSession, pack
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.passing import PassedProcess, Passport
@@ -190,3 +191,21 @@ async def test_with_a_call_in_flight_it_stays() -> None:
         await until(lambda: session.calls)
         assert not sides.old.workload.can_part_with(session)
         await peer.aclose()
+
+
+async def test_one_whose_process_dies_while_it_is_offered_gets_another_at_the_new_one() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        pid, old, new = await client.pid(), sides.old.workload, sides.new.workload
+        session = sides.old.sessions[client.session]
+        await until(lambda: old.can_part_with(session))
+        old.hold(session)
+        process, packed = old.describe(session), pack(session)
+        assert process is not None
+        copied = PassedProcess(process.about, tuple(map(os.dup, process.descriptors)))
+        os.kill(pid, 9)
+        await until(lambda: old.exits == 1 and session.state is LinkState.CONNECTING)
+        old.part_with(session)
+        new.adopt(packed, copied)
+        client.port = sides.new.port
+        assert await client.pid() != pid
+        await until(lambda: not [report for report in old.report() if report.use == "serving"])

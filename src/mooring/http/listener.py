@@ -180,6 +180,9 @@ class Listener:
 
     def hold(self) -> None:
         """Nothing begins until `go_on` or `part`: nobody is accepted, and requests wait."""
+        for timer in self._pauses.values():
+            timer.cancel()
+        self._pauses.clear()
         for sock in self._listening:
             asyncio.get_running_loop().remove_reader(sock)
         self._serve_by(self._house.app, 0)

@@ -36,10 +36,12 @@ class Passage:
         self._look_soon()
 
     def close(self) -> None:
-        """No more go."""
+        """No more go; those that were about to are served here."""
         self._gives_all = False
-        self._leaving.clear()
         self._house.on_put_back = lambda connection: None
+        for connection in self._leaving & self._house.connections:
+            connection.serve_by(self._house.app, self._house.depth)
+        self._leaving.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -64,7 +66,11 @@ class Passage:
             if gone == AT_ONCE:
                 self._timer = loop.call_soon(self._look)
                 return
-            if (left := connection.leave()) is not None:
+            try:
+                left = connection.leave()
+            except OSError:
+                break  # no descriptor is left just now
+            if left is not None:
                 gone += 1
                 self._leaving.discard(connection)
                 self._give(*left)

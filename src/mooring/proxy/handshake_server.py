@@ -78,6 +78,11 @@ class HandshakeServer:
         return self._listeners.needs(trunk)
 
     @property
+    def parked_calls(self) -> int:
+        """Those that wait for their clients to answer a question."""
+        return len(self._parked)
+
+    @property
     def calls_in_flight(self) -> int:
         """Those that a client waits for."""
         return sum(call.is_running for call in self._calls)

@@ -53,6 +53,11 @@ class Health:
         self._is_used_to_pings = False
         self._silences_in_doubt = 0
 
+    @property
+    def is_used_to_pings(self) -> bool:
+        """Instances of this server answer."""
+        return self._is_used_to_pings
+
     def may_replace(self) -> bool:
         """Does the silence of an instance mean anything?
 

@@ -439,6 +439,8 @@ class Link:
 
     def part(self) -> None:
         """Another talks to the instance now; nothing waits here."""
+        if self._task is not None:  # it has just ended, and another was to come
+            self.close("its session goes on elsewhere")
         self.state = CLOSED
         self._channel = None
         self._count_unread(0)

@@ -108,6 +108,8 @@ class Proxy:
         self._ticks = 0
         self.refusing: Unavailable | None = None
         """Why nobody new is let in."""
+        self.is_restarted = False
+        """Another Mooring serves instead."""
         self._draining = False
         self._closing = False
         self.journal: Journal | None = None
@@ -155,6 +157,12 @@ class Proxy:
             self._backend.release(channel, "its session goes on elsewhere")
         self.sessions.pop(session.id, None)
         self._check_quiet()
+
+    def hold_clock(self) -> None:
+        """No time passes for anybody here, until `start_clock`."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _make(self, id: str, principal: str, transport: str, client: str) -> Session:
         session = Session(
@@ -276,6 +284,18 @@ class Proxy:
         for visitor in list(self.visitors):
             visitor.hang_up()
 
+    def let_out(self) -> None:
+        """Another Mooring serves: end the streams and sessions that cannot go there, as soon as they rest."""
+        self.is_restarted = True
+        self.stateless.hang_up()
+        for session in list(self.sessions.values()):
+            if session.transport not in RESUMED:
+                session.hang_up(self.policy.drain_retry_ms)
+                if not session.in_use:
+                    session.close("Mooring was restarted")
+        for visitor in list(self.visitors):
+            visitor.hang_up()
+
     async def wait_quiet(self) -> None:
         """Until no call is in flight."""
         for session in self.sessions.values():
@@ -301,8 +321,6 @@ class Proxy:
         sessions = list(self.sessions.values())
         for session in sessions:
             session.close(reason, level=logging.DEBUG)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.hold_clock()
         await asyncio.gather(*(session.wait_closed() for session in sessions))
         await self.stateless.aclose(reason)

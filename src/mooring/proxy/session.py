@@ -158,6 +158,11 @@ class Session:
         return settled and not self.calls and self.memory.handshake is not None and not self.streams.answers
 
     @property
+    def is_closed(self) -> bool:
+        """It has ended, or goes on elsewhere."""
+        return self._closed
+
+    @property
     def link(self) -> Link:
         """Its line to the server."""
         return self._link

@@ -93,6 +93,16 @@ class Stateless:
         return waiting + sum(service.calls_in_flight for service in self._services)
 
     @property
+    def discovery(self) -> Discovery | None:
+        """What is known for sure of the server's era."""
+        return self._discovery
+
+    @property
+    def parked(self) -> int:
+        """Calls that wait for their clients to answer a question."""
+        return sum(service.parked_calls for service in self._services if isinstance(service, HandshakeServer))
+
+    @property
     def _services(self) -> "set[Service]":
         return {service for service in (self._service, self._supposed) if service is not None}
 

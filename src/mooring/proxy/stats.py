@@ -1,6 +1,7 @@
 """Counts of what happened: plain integers, read by `/readyz` and `/metrics`."""
 
 from bisect import bisect_left
+from typing import Any
 
 __all__ = ["BUCKETS_S", "Stats"]
 
@@ -34,6 +35,15 @@ class Stats:
         self.sessions_closed = 0
         self.sessions_recovered = 0
         self.sessions_refused = 0
+
+    def dump(self) -> dict[str, Any]:
+        """All of them, for another Mooring."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def load(self, counts: dict[str, Any]) -> None:
+        """What `dump` has told; of those that are known here."""
+        for name in self.__slots__:
+            setattr(self, name, counts.get(name, getattr(self, name)))
 
     def answered(self, duration_s: float) -> None:
         """The server answered a call, with a result or with an error of its own."""

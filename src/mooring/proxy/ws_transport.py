@@ -24,13 +24,14 @@ from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.memory import check_initialize
 from mooring.wire.modern import DISCOVER, LISTEN, Rejection, read_request
 from mooring.wire.params import cancelled_id, client_name, modern_version
-from mooring.wire.websocket import GOING_AWAY, INTERNAL_ERROR, WebSocket
+from mooring.wire.websocket import GOING_AWAY, INTERNAL_ERROR, SERVICE_RESTART, WebSocket
 
 __all__ = ["WebSocketTransport"]
 
 TRANSPORT = "websocket"
 SUBPROTOCOL = "mcp"
 SHUTTING_DOWN = "Mooring is shutting down"
+RESTARTED = "Mooring was restarted: connect again"
 
 
 class WebSocketTransport:
@@ -57,6 +58,11 @@ class _Bound(NamedTuple):
     reply: StreamReply
 
 
+def _goodbye(proxy: Proxy) -> tuple[int, str]:
+    """With what connections end that the end of this Mooring ends."""
+    return (SERVICE_RESTART, RESTARTED) if proxy.is_restarted else (GOING_AWAY, SHUTTING_DOWN)
+
+
 class Conversation:
     """What is said on one connection."""
 
@@ -77,7 +83,7 @@ class Conversation:
 
     def hang_up(self) -> None:
         """See `Visitor`."""
-        self.close(GOING_AWAY, SHUTTING_DOWN)
+        self.close(*_goodbye(self._proxy))
 
     def close(self, code: int, reason: str) -> None:
         """End the connection, when everything is answered that has an answer."""
@@ -236,8 +242,8 @@ class _SocketOutlet:
 
     def end(self) -> None:
         """The session sends no more: without it the connection is of no use."""
-        if self._proxy.refusing is not None:
-            self._conversation.close(GOING_AWAY, SHUTTING_DOWN)
+        if self._proxy.refusing is not None or self._proxy.is_restarted:
+            self._conversation.close(*_goodbye(self._proxy))
         else:
             self._conversation.close(INTERNAL_ERROR, "the session has ended; the log says why")
 

@@ -20,6 +20,7 @@ __all__ = [
     "MARKER_NAME",
     "build_environment",
     "check_variables",
+    "is_of",
     "marker",
     "parse_env_file",
     "read_env_file",
@@ -67,6 +68,11 @@ def build_environment(
 def marker(owner: str, name: str, n: int) -> str:
     """NAME=VALUE, as it stands in the environment of the `n`th instance that `owner` started."""
     return f"{MARKER_NAME}={owner}:{name}:{n}"
+
+
+def is_of(marker: str, owner: str) -> bool:
+    """Is it the marker of an instance that `owner` started?"""
+    return marker.startswith(f"{MARKER_NAME}={owner}:")
 
 
 def check_variables(variables: Mapping[str, str]) -> None:

@@ -56,6 +56,11 @@ class Guardian:
         """Of the guardian that runs, if one does."""
         return self._pid
 
+    @property
+    def sessions(self) -> list[Session]:
+        """Of the children that it knows of."""
+        return list(self._sessions.values())
+
     def ensure(self) -> None:
         """Have a guardian, if one can be had."""
         if self._pid is None and self._quick_deaths < QUICK_DEATHS and self._closing is None:

@@ -7,7 +7,7 @@ written down too: should Mooring and its guardian be killed together, the next o
 import secrets
 from collections.abc import Callable
 
-from mooring.runtimes.environment import marker
+from mooring.runtimes.environment import is_of, marker
 from mooring.runtimes.exits import ExitWatch, reap
 from mooring.runtimes.guardian import Guardian
 from mooring.runtimes.lookout import Lookout
@@ -45,6 +45,10 @@ class Household:
         self.guardian.register(session)
         if self._roll is not None:
             self._roll.enter(session)
+
+    def has(self, marker: str) -> bool:
+        """Is it that of a child of ours, or of one that another has passed on to us?"""
+        return is_of(marker, self.owner) or any(own.marker == marker for own in self.guardian.sessions)
 
     def take_over(self, session: Session) -> None:
         """It was another's, and is on its roll, which is ours too."""

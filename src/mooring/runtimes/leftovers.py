@@ -8,6 +8,7 @@ time of the one who leads it, or, once that one is gone, by the marker in its ow
 at again, while a descriptor holds on to it, right before it is signalled (`proctable`).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from mooring.runtimes import proctable
@@ -29,10 +30,13 @@ class Leftover(NamedTuple):
     """Those that could not be ended; they stay on the roll."""
 
 
-def end_leftovers(roll: Roll) -> list[Leftover]:
-    """End whoever is left, and strike who is gone. Blocks for as long as a guardian may take: 4.5 s."""
+def end_leftovers(roll: Roll, is_kept: Callable[[str], bool] = lambda marker: False) -> list[Leftover]:
+    """End whoever is left, and strike who is gone. Blocks for as long as a guardian may take: 4.5 s.
+
+    `is_kept`: whose marker this is, lives on.
+    """
     found: list[tuple[Entry, Session, tuple[int, ...]]] = []
-    for entry in roll.entries():
+    for entry in [entry for entry in roll.entries() if not is_kept(entry.marker)]:
         session = _session(entry) if roll.may_live(entry) else None
         if session is not None and (pids := _pids(session)):
             found.append((entry, session, pids))

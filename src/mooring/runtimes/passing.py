@@ -4,11 +4,15 @@ It goes on as if nothing had been: the same process, the same pipes. Only its pa
 the next one learns of its exit (by the pidfd) and not how it ended.
 """
 
+import os
 from typing import NamedTuple
 
 from msgspec import Struct
 
-__all__ = ["PassedProcess", "Passport"]
+from mooring.runtimes.proctable import Session
+from mooring.runtimes.stopping import end_session_now
+
+__all__ = ["PassedProcess", "Passport", "end_passed"]
 
 
 class Passport(Struct, array_like=True):
@@ -30,3 +34,11 @@ class PassedProcess(NamedTuple):
 
     about: Passport
     descriptors: tuple[int, ...]
+
+
+def end_passed(passed: PassedProcess) -> None:
+    """End one that came and that nobody wants any more; blocks for the moment that this takes."""
+    about = passed.about
+    for number in passed.descriptors:
+        os.close(number)
+    end_session_now(Session(about.pid, about.started, about.marker, anchored=False))

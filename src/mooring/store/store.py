@@ -78,8 +78,11 @@ class Store:
         return Owner(*row) if row is not None else None
 
     def claim(self, pid: int, boot: str) -> Owner:
-        """Be the one who writes. The caller has made sure that nobody else should be."""
-        owner = Owner(secrets.token_urlsafe(16), pid, boot, self._now())
+        """Be the one who writes. The caller has made sure that nobody else should be.
+
+        Once more: be it again, under the same name.
+        """
+        owner = Owner(self._nonce or secrets.token_urlsafe(16), pid, boot, self._now())
         with transaction(self._connection, self.path) as change:
             change.execute("INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?, ?)", owner)
         self._nonce = owner.nonce

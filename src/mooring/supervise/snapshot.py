@@ -44,6 +44,7 @@ class SupervisedSoFar:
     """What goes to another Mooring that supervises the same generation from now on."""
 
     is_ready: bool
+    is_idle: bool
     restarts: int
     last_exit: str
     history: RestartHistory

@@ -141,7 +141,8 @@ class Supervisor:
     def dump(self) -> SupervisedSoFar:
         """What another Mooring needs to go on as it would here."""
         is_ready = self._state is State.READY or (self._state is State.BACKOFF and self._working)
-        return SupervisedSoFar(is_ready, self._restarts, self._last_exit, self._history)
+        is_idle = self._reason.code is ReasonCode.IDLE
+        return SupervisedSoFar(is_ready, is_idle, self._restarts, self._last_exit, self._history)
 
     def go_on(self, so_far: SupervisedSoFar) -> None:
         """Instead of beginning: another Mooring has come so far. Nothing has changed, so nobody is told.
@@ -152,7 +153,7 @@ class Supervisor:
         self._history = so_far.history
         if so_far.is_ready:
             self._state = next_state(self._state, Event.STARTED)
-            self._reason = Reason(ReasonCode.WORKING)
+            self._reason = Reason(ReasonCode.IDLE if so_far.is_idle else ReasonCode.WORKING)
             self._working = True
 
     # Who needs an instance

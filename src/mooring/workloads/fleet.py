@@ -16,7 +16,7 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -33,6 +33,7 @@ from mooring.workloads.definition import ServerOptions, dump_options, load_optio
 from mooring.workloads.generation import Generation
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.history import History
+from mooring.workloads.passing import PassedGeneration
 from mooring.workloads.state import State
 
 __all__ = ["Addresses", "Conflict", "Fleet", "Seen"]
@@ -144,6 +145,42 @@ class Fleet:
                 self._addresses.close(wanted.name, "it was stopped")
             else:
                 self._addresses.expect(wanted.name)
+
+    # Going on at another Mooring, or here
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is being done with any of them."""
+        busy = self._tasks or self._leaving or self._adding.locked()
+        return not busy and not any(server.lock.locked() for server in self._servers.values())
+
+    @property
+    def live(self) -> dict[str, Generation]:
+        """The generations that run."""
+        return {name: server.live for name, server in self._servers.items() if server.live is not None}
+
+    def check(self, passed: Iterable[PassedGeneration]) -> None:
+        """Can this Mooring go on with all of them? Raises MooringError."""
+        for generation in passed:
+            server = self._servers.get(generation.name)
+            if server is None or server.wanted.generation != generation.number:
+                raise Unavailable(
+                    f"{generation.name} has changed meanwhile", code="conflict", hint="try again"
+                )
+            self._check_readable(server)
+
+    async def go_on(self, passed: PassedGeneration) -> Generation:
+        """Go on with one that another Mooring had; whoever asks for it waits until it is served."""
+        server = self._servers[passed.name]
+        generation = self._generation(server)
+        server.live = generation
+        await generation.go_on(passed)
+        return generation
+
+    async def leave(self) -> None:
+        """All that is left here of what another Mooring has."""
+        self._closing = True
+        await asyncio.gather(*(generation.leave() for generation in self.live.values()))
 
     async def recover(self) -> None:
         """Begin all that should run. One that cannot costs only itself."""
@@ -324,6 +361,25 @@ class Fleet:
         await self._start(server, Happening(Kind.STARTED if options is None else Kind.REPLACED, why))
 
     async def _start(self, server: _Server, happening: Happening) -> None:
+        generation = self._generation(server)
+        generation.tell(happening)
+        server.live, server.problem = generation, ""
+        if await generation.begin():
+            # Not before it knows the sessions: their clients would be told that there are none.
+            self._addresses.serve(server.wanted.name, generation.workload.proxy)
+
+    def _generation(self, server: _Server) -> Generation:
+        return Generation(
+            server.wanted,
+            self._check_readable(server),
+            self._state,
+            self.history,
+            clock=self._clock,
+            wall=self._wall,
+            household=self._household,
+        )
+
+    def _check_readable(self, server: _Server) -> ServerOptions:
         if server.options is None:
             name = server.wanted.name
             raise UserError(
@@ -331,20 +387,7 @@ class Fleet:
                 code="bad_definition",
                 hint=f"mooring rm {name}, then run it again",
             )
-        generation = Generation(
-            server.wanted,
-            server.options,
-            self._state,
-            self.history,
-            clock=self._clock,
-            wall=self._wall,
-            household=self._household,
-        )
-        generation.tell(happening)
-        server.live, server.problem = generation, ""
-        if await generation.begin():
-            # Not before it knows the sessions: their clients would be told that there are none.
-            self._addresses.serve(server.wanted.name, generation.workload.proxy)
+        return server.options
 
     async def _end(
         self,

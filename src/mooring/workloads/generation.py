@@ -8,7 +8,7 @@ writes is about a generation that is no more, and is not taken.
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from mooring.runtimes.household import Household
@@ -23,6 +23,7 @@ from mooring.workloads.definition import ServerOptions
 from mooring.workloads.era_memory import EraMemory
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.history import History
+from mooring.workloads.passing import Learnt, PassedGeneration
 from mooring.workloads.session_keeper import SessionKeeper
 from mooring.workloads.state import State
 from mooring.workloads.workload import Workload
@@ -61,6 +62,8 @@ class Generation:
         self._writes: set[asyncio.Task[None]] = set()
         self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)
         self._ending: asyncio.Task[int] | None = None
+        self._records: list[Record] = []
+        """Of sessions, as they were written down by the Mooring before."""
 
     @property
     def is_ending(self) -> bool:
@@ -92,6 +95,64 @@ class Generation:
         self._keeper.restore(records)
         self.workload.start()
         return True
+
+    # Going on at another Mooring, or here
+
+    def describe(self, elsewhere: list[str]) -> PassedGeneration:
+        """All that another Mooring needs to go on with it, but for its sessions."""
+        workload = self.workload
+        return PassedGeneration(
+            self.name,
+            self.number,
+            self.began_at,
+            workload.supervisor.dump(),
+            Learnt.of(workload),
+            workload.proxy.stats.dump(),
+            list(workload.recollection.exits),
+            elsewhere,
+            workload.proxy.stateless.parked > 0,
+        )
+
+    async def flush(self) -> None:
+        """Write down what its sessions need, now."""
+        await self._keeper.flush()
+
+    def part(self) -> None:
+        """Another Mooring has it: what is still under way here is finished, and told to nobody."""
+        self._keeper.part()
+        self.workload.proxy.health.is_over = True
+        self.workload.part()
+
+    async def leave(self) -> None:
+        """After `part`: nothing is under way any more, end what is left of it here."""
+        self._ending = self._ending or asyncio.create_task(self._leave(), name=f"{self.name}: leaving")
+        await asyncio.shield(self._ending)
+
+    async def _leave(self) -> int:
+        await self.workload.stop("another daemon has taken over")
+        await self._keeper.aclose()
+        if self._writes:
+            await asyncio.wait(self._writes)
+        return 0
+
+    async def go_on(self, passed: PassedGeneration) -> None:
+        """Instead of `begin`: with what another Mooring has told of it."""
+        self.began_at = passed.began_at
+        try:
+            self._records = await self._state.do(lambda store: store.sessions(self.name))
+            self._eras.recall(await self._state.do(lambda store: store.era(self._eras.command)))
+        except StoreError as error:
+            log.error("%s: its sessions cannot be read: %s", self.name, error.message)
+        self._keeper.know(self._records)
+        workload = self.workload
+        passed.learnt.tell(workload)
+        workload.proxy.stats.load(passed.counts)
+        workload.recollection.exits.extend(passed.exits)
+        workload.go_on(passed.so_far)
+
+    def bring_back(self, ids: Collection[str]) -> None:
+        """The Mooring that still had these sessions is gone: they go on as after a kill."""
+        self._keeper.restore([record for record in self._records if record.id in ids])
 
     async def end(
         self,

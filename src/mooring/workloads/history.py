@@ -35,10 +35,13 @@ class History:
         self._dropped = 0
         self._failing = False
         self._closed = False
+        self._is_parted = False
         self._news = asyncio.Event()
 
     def tell(self, name: str, generation: int, happening: Happening) -> None:
         """It has happened, now; to Mooring itself if there is no name."""
+        if self._is_parted:
+            return
         if self._unwritten >= MOST_UNWRITTEN:
             self._dropped += 1
             return
@@ -80,6 +83,11 @@ class History:
         """Nobody is kept waiting any longer."""
         self._closed = True
         self.changed()
+
+    def part(self) -> None:
+        """Another Mooring writes it from now on; whoever waits asks that one."""
+        self._is_parted = True
+        self.close()
 
     async def read(self, name: str = "", *, after: int = 0, since: float = 0.0, wait_s: float) -> list[Event]:
         """What has happened; if that is nothing, what happens first within `wait_s`."""

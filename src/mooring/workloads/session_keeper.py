@@ -50,6 +50,22 @@ class SessionKeeper:
         self._task = asyncio.create_task(self._run(), name=f"{proxy.name}: keeping sessions")
         proxy.journal = self
 
+    def know(self, records: list[Record]) -> None:
+        """These are written down; whoever has them now will bring them."""
+        self._opened_at |= {record.id: record.opened_at for record in records}
+
+    async def flush(self) -> None:
+        """Write what is to be written, now."""
+        self._wake.clear()
+        await self._flush()
+
+    def part(self) -> None:
+        """Another Mooring writes them down from now on."""
+        self._proxy.journal = None
+        self._changed.clear()
+        self._ended.clear()
+        self._opened_at.clear()
+
     def restore(self, records: list[Record]) -> int:
         """Give the sessions of an earlier Mooring to the proxy; returns how many."""
         before, now = len(self._proxy.sessions), self._wall()

@@ -30,6 +30,10 @@ class State:
         done.add_done_callback(self._notice_fence)
         return done
 
+    def expect_fence(self, expected: bool) -> None:
+        """Another is about to take over, as it should: nobody need be told. Or not, after all."""
+        self._is_fenced = expected
+
     def _notice_fence(self, done: "asyncio.Future[T]") -> None:
         if not done.cancelled() and isinstance(done.exception(), Fenced) and not self._is_fenced:
             self._is_fenced = True

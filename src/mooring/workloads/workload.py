@@ -180,7 +180,6 @@ class Workload:
     def part(self) -> None:
         """Another Mooring has it from now on: what becomes of the rest of it here is no news."""
         self._is_parted = True
-        self._on_happening = _ignore
         self._dismiss_spares("another daemon has taken over")
 
     # Sessions that come from another Mooring, or go to one
@@ -227,8 +226,9 @@ class Workload:
         self.proxy.adopt(passed, instance)
 
     def _own(self, session: Session) -> "_Lent | None":
+        """The instance that knows its client, and nobody else."""
         channel = session.link.channel
-        return self._lent.get(channel) if channel is not None else None
+        return self._lent.get(channel) if channel is not None and session.link.is_live else None
 
     def drain(self, cause: str, code: ReasonCode = ReasonCode.SIGNAL) -> None:
         """Shutdown has begun."""
@@ -569,7 +569,3 @@ class Workload:
         task = asyncio.get_running_loop().create_task(work, name=f"{self.name}: {name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _ignore(happening: Happening) -> None:
-    pass

@@ -11,7 +11,7 @@ from mooring.errors import MooringError, Unavailable, UserError
 __all__ = ["Answer", "ApiClient", "NotRunning"]
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-LASTING = frozenset({"/daemon", "/daemon/stop"})
+LASTING = frozenset({"/daemon", "/daemon/stop", "/daemon/handover"})
 _BY_STATUS: dict[int, type[MooringError]] = {400: UserError, 404: UserError, 409: UserError}
 
 

@@ -6,7 +6,7 @@ A client that goes away stops waiting; what it asked for is done all the same.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
@@ -47,6 +47,7 @@ class Api:
         url_of: Callable[[str], str],
         memory_of: Callable[[int], int],
         stop: Callable[[str], None],
+        hand_over: Callable[[], Awaitable[None]],
         calls_s: float | None,
     ) -> None:
         self._fleet = fleet
@@ -54,12 +55,14 @@ class Api:
         self._url_of = url_of
         self._memory_of = memory_of
         self._stop = stop
+        self._hand_over_to = hand_over
         self._calls_s = calls_s
         self._tasks: set[asyncio.Task[None]] = set()
         changing = partial(Route, answer=Changed, query=WaitQuery)
         self.routes = [
             Route("GET", "/daemon", "The daemon itself", Daemon, self._daemon),
             Route("POST", "/daemon/stop", "End the daemon, after what is under way", Changed, self._end),
+            Route("POST", "/daemon/handover", "Hand over to a daemon that waits", Changed, self._hand_over),
             Route("GET", "/events", "What has happened", list[Event], self._events, query=WhichEvents),
             Route("GET", "/servers", "All servers", list[Server], self._servers),
             Route("GET", "/servers/{name}", "One server", Server, self._server),
@@ -85,6 +88,11 @@ class Api:
         task = asyncio.create_task(self._answer(exchange, *found), name=f"api {path}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    @property
+    def is_busy(self) -> bool:
+        """Somebody waits for an answer."""
+        return bool(self._tasks)
 
     async def wait_done(self) -> None:
         """Until nobody waits for an answer."""
@@ -114,6 +122,10 @@ class Api:
 
     async def _end(self) -> Changed:
         asyncio.get_running_loop().call_soon(self._stop, "asked for by the API")
+        return Changed(changed=True)
+
+    async def _hand_over(self) -> Changed:
+        await self._hand_over_to()
         return Changed(changed=True)
 
     async def _events(self, query: WhichEvents) -> list[Event]:

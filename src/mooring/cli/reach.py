@@ -4,13 +4,16 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import Unavailable
 from mooring.host.places import Places, find_places, using
 
-__all__ = ["reach"]
+if TYPE_CHECKING:
+    import subprocess
+
+__all__ = ["LOOK_AGAIN_S", "explain_end", "launch", "reach"]
 
 START_S = 20.0
 """For a daemon to answer after it was started; it answers before its servers do."""
@@ -38,13 +41,7 @@ def reach(*, start: bool = False) -> ApiClient:
 
 def _start(places: Places, client: ApiClient) -> None:
     """Start it, and wait until it answers. If somebody else does the same, one of the two is it."""
-    import subprocess  # noqa: PLC0415 - rarely needed
-
-    places.make()
-    with using(places.log), open(places.log, "ab", opener=_private) as log:
-        begins_at = log.tell()
-    command = [sys.executable, "-m", "mooring", "serve", "--detached"]
-    process: subprocess.Popen[bytes] | None = None
+    begins_at, process = 0, None
     give_up_at = time.monotonic() + START_S
     while time.monotonic() < give_up_at:
         if _answers(client):
@@ -53,21 +50,27 @@ def _start(places: Places, client: ApiClient) -> None:
             return
         if process is None or process.poll() == 0:
             # (It ends so while another one has the directory: one that is starting, or about to end.)
-            with open(places.log, "ab", opener=_private) as log:
-                process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    start_new_session=True,
-                )
+            process, begins_at = launch(places)
         elif process.returncode is not None:
-            raise _failed(places.log, begins_at)
+            raise explain_end(places.log, begins_at)
         time.sleep(LOOK_AGAIN_S)
     raise Unavailable(
         "Mooring was started and does not answer", code="daemon_silent", hint=f"see {places.log}"
     )
+
+
+def launch(places: Places, *options: str) -> "tuple[subprocess.Popen[bytes], int]":
+    """A daemon that goes on without us, and where in its log what it says begins."""
+    import subprocess  # noqa: PLC0415 - rarely needed
+
+    places.make()
+    command = [sys.executable, "-m", "mooring", "serve", "--detached", *options]
+    with using(places.log), open(places.log, "ab", opener=_private) as log:
+        begins_at = log.tell()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
+        )
+    return process, begins_at
 
 
 def _private(path: str, flags: int) -> int:
@@ -81,7 +84,7 @@ def _answers(client: ApiClient) -> Any:
         return None
 
 
-def _failed(log: Path, begins_at: int) -> Unavailable:
+def explain_end(log: Path, begins_at: int) -> Unavailable:
     """What a daemon said that ended at once: its error and its hint, or else its last lines."""
     with log.open("rb") as file:
         file.seek(begins_at)

@@ -28,6 +28,7 @@ Exit status:
 
 @click.command(cls=SectionedCommand, short_help="Run the daemon in the foreground.", epilog=EXAMPLES)
 @click.option("--detached", is_flag=True, hidden=True)
+@click.option("--take-over", is_flag=True, hidden=True)
 @section("Stopping")(
     "--drain-timeout",
     type=Parsed("time|none", parse_limit),
@@ -50,7 +51,11 @@ def serve(**given: Any) -> int:
         from mooring.host.ownership import AlreadyOwned  # noqa: PLC0415
         from mooring.host.places import find_places  # noqa: PLC0415
 
-        options = daemon.DaemonOptions(places=find_places(os.environ), drain_timeout_s=given["drain_timeout"])
+        options = daemon.DaemonOptions(
+            places=find_places(os.environ),
+            take_over=given["take_over"],
+            drain_timeout_s=given["drain_timeout"],
+        )
         try:
             status: int = daemon.main(options)
         except AlreadyOwned:

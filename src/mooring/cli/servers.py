@@ -104,7 +104,7 @@ def rm(**given: Any) -> int:
 
 @click.group(
     short_help="The daemon itself.",
-    epilog=examples("mooring daemon status", "mooring daemon status --json", "mooring daemon stop"),
+    epilog=examples("mooring daemon status", "mooring daemon restart", "mooring daemon stop"),
 )
 def daemon() -> None:
     """The process that runs all servers. run, start, restart and stdio start it if it does not run."""
@@ -117,6 +117,22 @@ def daemon_status(as_json: bool) -> None:
     from mooring.cli import showing  # noqa: PLC0415
 
     showing.show_daemon(as_json=as_json)
+
+
+@daemon.command(
+    "restart",
+    short_help="Put a new one in its place, without loss.",
+    epilog=examples("mooring daemon restart", "pip install --upgrade mooring && mooring daemon restart"),
+)
+def daemon_restart() -> int:
+    """Start a daemon of this version, and have the one that runs hand everything over to it.
+
+    No connection is refused or closed, no call is lost, sessions go on with the same processes. If the new
+    one does not come up, the old one goes on.
+    """
+    from mooring.cli import replacing  # noqa: PLC0415
+
+    return replacing.restart_daemon()
 
 
 @daemon.command("stop", short_help="End it.")

@@ -11,11 +11,12 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,15 +28,21 @@ from mooring.errors import ListenFailed
 from mooring.host import metrics
 from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_beside_many
+from mooring.host.daemon_pages import add_pages
+from mooring.host.handing_over import Estate
+from mooring.host.handover_words import CLIENTS, COMMANDS
 from mooring.host.loops import run_with_signals
 from mooring.host.neighbours import explained
-from mooring.host.ownership import Ownership, owning
+from mooring.host.ownership import Ownership, inheriting, owning
 from mooring.host.places import Places, using
 from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
 from mooring.host.stop import Stop
 from mooring.host.street import Street
-from mooring.host.waits import until
+from mooring.host.succession import Succession
+from mooring.host.successors import Successors
+from mooring.host.taking_over import Inheritance, Predecessor, meeting
+from mooring.host.waits import first_of, until
 from mooring.http.guard import Guard, guarded
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
@@ -46,7 +53,7 @@ from mooring.runtimes.leftovers import end_leftovers
 from mooring.runtimes.roll import Roll, boot_id
 from mooring.store.database import StoreError
 from mooring.store.store import Store
-from mooring.wire.http import Exchange, Headers, Response
+from mooring.wire.http import Exchange, Response
 from mooring.workloads.fleet import Fleet
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.recovery import tell_of_damage, tell_of_leftovers, tell_of_predecessor
@@ -58,7 +65,6 @@ log = logging.getLogger("mooring.host")
 
 LOST_CALL = 3
 PROBES = frozenset({"/livez", "/readyz"})
-JSON: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +72,8 @@ class DaemonOptions:
     """What `mooring serve` was asked to do."""
 
     places: Places
+    take_over: bool = False
+    """From the daemon that runs, which is asked to hand over."""
     host: str = "127.0.0.1"
     drain_delay_s: float = 0.0
     drain_timeout_s: float | None = 25.0
@@ -84,32 +92,74 @@ def main(options: DaemonOptions) -> int:
 
 async def run(options: DaemonOptions, stop: Stop) -> int:
     """Serve until `stop`; returns the exit status. Raises MooringError for what cannot even begin."""
-    places = options.places
-    places.make()
-    boot = boot_id()
-    with owning(places.lock) as ownership, contextlib.ExitStack() as opened:
-        roll = Roll(places.roll, boot)
-        leftovers = await asyncio.to_thread(end_leftovers, roll)
-        with using(places.logs):
-            server_logs = ServerLogs(places.logs)
-        opened.enter_context(_logging_to(server_logs))
-        store = opened.enter_context(contextlib.closing(Store(places.state, time.time)))
-        tell_of_damage(store)
-        tell_of_predecessor(store.owner, boot)
-        nonce = store.claim(os.getpid(), boot).nonce
-        state = State(store, on_fenced=lambda: stop.request("another daemon has taken over"))
-        household = Household(time.monotonic, roll=roll)
-        try:
+    options.places.make()
+    return await (_succeed(options, stop) if options.take_over else _begin(options, stop))
+
+
+async def _begin(options: DaemonOptions, stop: Stop) -> int:
+    """As the only daemon of its directory."""
+    places, boot = options.places, boot_id()
+    with owning(places.lock) as ownership:
+        leftovers = await asyncio.to_thread(end_leftovers, Roll(places.roll, boot))
+        with _opened_state(places, stop) as (store, state, server_logs):
+            tell_of_damage(store)
+            tell_of_predecessor(store.owner, boot)
+            nonce = store.claim(os.getpid(), boot).nonce
             await tell_of_leftovers(leftovers, state)
-            serving = _Serving(
-                options, stop, state, nonce=nonce, server_logs=server_logs, household=household
-            )
-            return await serving.run(ownership)
-        finally:
-            await household.aclose()
-            with contextlib.suppress(StoreError):  # a disk that is full must not keep us from ending
-                await state.do(Store.release)
-            await state.aclose()
+            async with _household(places, boot, state) as household:
+                serving = Serving(
+                    options, stop, state, nonce=nonce, server_logs=server_logs, household=household
+                )
+                return await serving.run(ownership, serving.listen)
+
+
+async def _succeed(options: DaemonOptions, stop: Stop) -> int:
+    """After the daemon that runs, from which all is taken over."""
+    places, boot = options.places, boot_id()
+    async with meeting(places) as predecessor:
+        with _opened_state(places, stop) as (store, state, server_logs):
+            inheritance = await _unless_stopped(stop, predecessor.inherit())
+            if inheritance is None:
+                return 0
+            with inheriting(places.lock, inheritance.lock) as ownership:
+                async with _household(places, boot, state) as household:
+                    nonce = store.claim(os.getpid(), boot).nonce
+                    serving = Serving(
+                        options, stop, state, nonce=nonce, server_logs=server_logs, household=household
+                    )
+                    take_over = partial(serving.take_over, predecessor, inheritance)
+                    return await serving.run(ownership, take_over)
+
+
+async def _unless_stopped(stop: Stop, inheriting: Coroutine[None, None, Inheritance]) -> Inheritance | None:
+    task = asyncio.create_task(inheriting, name="inheriting")
+    await first_of(stop.wait_requested(), _over(task))
+    if task.done():
+        return task.result()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return None
+
+
+@contextlib.contextmanager
+def _opened_state(places: Places, stop: Stop) -> Iterator[tuple[Store, State, ServerLogs]]:
+    with using(places.logs):
+        server_logs = ServerLogs(places.logs)
+    with _logging_to(server_logs), contextlib.closing(Store(places.state, time.time)) as store:
+        yield store, State(store, lambda: stop.request("another daemon has taken over")), server_logs
+
+
+@contextlib.asynccontextmanager
+async def _household(places: Places, boot: str, state: State) -> AsyncIterator[Household]:
+    """Closed at the end, and with it the state, which is given up."""
+    household = Household(time.monotonic, roll=Roll(places.roll, boot))
+    try:
+        yield household
+    finally:
+        await household.aclose()
+        with contextlib.suppress(StoreError):  # a disk that is full must not keep us from ending
+            await state.do(Store.release)
+        await state.aclose()
 
 
 @contextlib.contextmanager
@@ -123,7 +173,7 @@ def _logging_to(server_logs: ServerLogs) -> Iterator[None]:
         server_logs.close()
 
 
-class _Serving:
+class Serving:
     """One life of the daemon, with all that it owns but the state."""
 
     def __init__(
@@ -138,13 +188,16 @@ class _Serving:
     ) -> None:
         self._options = options
         self._stop = stop
+        self._state = state
+        self._household = household
         self._nonce = nonce
         self._port = options.places.port
         self._started_at = time.time()
         router = Router(hint="servers are at /NAME/mcp")
+        self._street = Street(router, server_logs.forget)
         self._fleet = Fleet(
             state,
-            Street(router, server_logs.forget),
+            self._street,
             clock=time.monotonic,
             wall=time.time,
             household=household,
@@ -155,9 +208,10 @@ class _Serving:
             url_of=lambda name: f"http://{options.host}:{self._port}/{name}/mcp",
             memory_of=_memory_of,
             stop=stop.request,
+            hand_over=self._hand_over,
             calls_s=options.calls_s,
         )
-        _add_pages(router, self._api, options.places.token, stop)
+        add_pages(router, self._api, options.places.token, stop)
         guard = Guard(exempt_paths=PROBES)
         self._listener = Listener(
             guarded(router, guard), admit=guard.admit, limits=_limits(), clock=time.monotonic
@@ -165,7 +219,10 @@ class _Serving:
         for method in ("GET", "HEAD"):
             router.add(method, "/metrics", self._metrics)
         self._control = Listener(Router().mount(PREFIX, self._api), clock=time.monotonic)
+        self._listeners = {CLIENTS: self._listener, COMMANDS: self._control}
         self._recovering: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._successors = Successors(options.places.handover, stop)
 
     def _about(self) -> Daemon:
         return Daemon(
@@ -181,22 +238,70 @@ class _Serving:
         page = metrics.render(live, self._listener, {})
         exchange.respond(Response(200, page, [(b"content-type", metrics.CONTENT_TYPE)]))
 
-    async def run(self, ownership: Ownership) -> int:
-        """Until it is told to end; returns the exit status."""
+    async def run(self, ownership: Ownership, begin: Callable[[], Awaitable[None]]) -> int:
+        """Until it is told to end, or another has taken over; returns the exit status.
+
+        `begin`: `listen` or `take_over`, by which it becomes reachable.
+        """
         try:
             await self._fleet.load()
             if self._stop.requested:  # before anything was opened
                 return 0
-            await self._listen()
+            self._estate = self._describe_estate(ownership)
+            await begin()
             ownership.tell(**msgspec.to_builtins(self._about()))
-            await self._fleet.history.opened(f"pid {os.getpid()}, version {__version__}")
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
-            await self._stop.wait_requested()
+            if await self._successors.until_stop_or_succeeded(self._options.calls_s):
+                await self._fleet.leave()
+                return 0
             return LOST_CALL if await self._shut_down() else 0
         finally:
             await self._aclose()
 
-    async def _listen(self) -> None:
+    def _describe_estate(self, ownership: Ownership) -> Estate:
+        return Estate(
+            self._fleet,
+            self._state,
+            ownership.descriptor,
+            self._listeners,
+            reclaim=lambda store: store.claim(os.getpid(), boot_id()),
+            unsettled=self._unsettled,
+            is_busy=lambda: self._api.is_busy,
+        )
+
+    def _unsettled(self) -> str:
+        if self._following is not None and not self._following.done():
+            return "the daemon before this one still finishes calls"
+        return "" if self._fleet.is_settled else "a server is being started, stopped or changed"
+
+    async def _hand_over(self) -> None:
+        """Somebody wants to take over. Raises MooringError if that is not possible."""
+        await self._successors.call(self._estate)
+
+    async def take_over(self, predecessor: Predecessor, inheritance: Inheritance) -> None:
+        """Become the daemon in place of another."""
+        self._fleet.check(inheritance.offer.generations)
+        [clients, *_] = inheritance.sockets[CLIENTS]
+        self._port = clients.getsockname()[1]
+        predecessor.take()
+        succession = Succession(predecessor, self._fleet, self._street, self._listeners, self._household)
+        await succession.begin(inheritance)
+        for place, path in ((CLIENTS, None), (COMMANDS, self._options.places.socket)):
+            for sock in inheritance.sockets[place]:
+                self._listeners[place].listen_on(sock, path)
+        about = f"pid {os.getpid()}, version {__version__}; from pid {predecessor.pid}, {predecessor.version}"
+        self._fleet.history.tell("", 0, Happening(Kind.DAEMON_TOOK_OVER, about))
+        log.info("took over from pid %d", predecessor.pid, extra={"event": "took_over", "port": self._port})
+        self._following = asyncio.create_task(self._follow(succession), name="following the predecessor")
+
+    async def _follow(self, succession: Succession) -> None:
+        is_lost = not await succession.follow()
+        roll = Roll(self._options.places.roll, boot_id())
+        leftovers = await succession.end(roll, is_lost=is_lost)
+        await tell_of_leftovers(leftovers, self._state)
+
+    async def listen(self) -> None:
+        """Become reachable, and tell that it is there."""
         host, socket = self._options.host, self._options.places.socket
         try:
             [(_, self._port)] = await self._listener.listen_tcp(host, self._port)
@@ -207,6 +312,7 @@ class _Serving:
         log.info(
             "serving at http://%s:%d", host, self._port, extra={"event": "listening", "port": self._port}
         )
+        await self._fleet.history.opened(f"pid {os.getpid()}, version {__version__}")
 
     async def _shut_down(self) -> int:
         """By the contract (`host.shutdown`); returns how many calls were cut."""
@@ -229,44 +335,21 @@ class _Serving:
         return cut
 
     async def _aclose(self) -> None:
-        if self._recovering is not None:
-            self._recovering.cancel()
-            await asyncio.gather(self._recovering, return_exceptions=True)
+        for task in (self._recovering, self._following):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         self._fleet.hurry()
         await self._fleet.aclose("ending", 0.0)
-        for listener in (self._listener, self._control):
+        for listener in self._listeners.values():
             listener.abort()
             await listener.aclose()
+        await self._successors.aclose()
 
 
 def _limits() -> Limits:
     room = connections_beside_many(DESCRIPTORS.soft)
     return Limits(max_connections=min(Limits().max_connections, room))
-
-
-def _add_pages(router: Router, api: Api, token: Path, stop: Stop) -> None:
-    """The API behind its token, and what is asked by those who watch."""
-    router.mount(PREFIX, guarded(api, Guard(tokens={"api": _token(token)})))
-    ok = Response(200, b'{"status":"ok"}', JSON)
-    draining = Response(503, b'{"state":"draining"}', JSON)
-    for method in ("GET", "HEAD"):
-        router.add(method, "/livez", lambda exchange: exchange.respond(ok))
-        router.add(method, "/readyz", lambda exchange: exchange.respond(draining if stop.requested else ok))
-
-
-def _token(path: Path) -> str:
-    """The secret of the API on the TCP port; made once, and never seen half written."""
-    with using(path):
-        with contextlib.suppress(FileNotFoundError):
-            if token := path.read_text(encoding="ascii", errors="replace").strip():
-                return token
-        token, begun = secrets.token_urlsafe(32), path.with_name(f"{path.name}.new")
-        begun.unlink(missing_ok=True)
-        descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(token + "\n")
-        begun.replace(path)
-    return token
 
 
 def _memory_of(pid: int) -> int:
@@ -275,5 +358,5 @@ def _memory_of(pid: int) -> int:
     return 0
 
 
-async def _over(ending: "asyncio.Future[int]") -> None:
+async def _over(ending: "asyncio.Future[Any]") -> None:
     await asyncio.wait([ending])

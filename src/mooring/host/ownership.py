@@ -15,7 +15,7 @@ from pathlib import Path
 from mooring.errors import Unavailable
 from mooring.host.places import using
 
-__all__ = ["AlreadyOwned", "holder", "owning"]
+__all__ = ["AlreadyOwned", "Ownership", "holder", "inheriting", "owning"]
 
 
 class AlreadyOwned(Unavailable):
@@ -41,12 +41,26 @@ def owning(path: Path) -> Iterator["Ownership"]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def inheriting(path: Path, descriptor: int) -> Iterator["Ownership"]:
+    """The same, of a lock that another holds by the same open file: it is never free in between."""
+    try:
+        yield Ownership(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Ownership:
     """The lock, held."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
+
+    @property
+    def descriptor(self) -> int:
+        """For a successor; the lock goes with it."""
+        return self._descriptor
 
     def tell(self, **about: object) -> None:
         """Write who holds it. Raises StateUnusable."""

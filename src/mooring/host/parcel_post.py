@@ -43,6 +43,8 @@ class ParcelPost:
         self._all_sent.set()
         self._is_over = False
         """The other side has gone: nothing more comes."""
+        self._is_broken = False
+        """Nothing can be sent any more; what was sent to us may still come."""
         self._closed = False
         self._writing = False
         self._reading = True
@@ -55,13 +57,18 @@ class ParcelPost:
 
     # Sending
 
-    def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
-        """Queue a parcel; the descriptors stay the caller's. Goes nowhere once the other side has gone."""
+    def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> bool:
+        """Send a parcel, now or when there is room; the descriptors stay the caller's.
+
+        False: the other side has gone. (It may go later, before it has read it.)
+        """
         whole = memoryview(encode_parcel(data, descriptors))
-        if not self.is_over:
-            self._outgoing.append((whole, tuple(os.dup(number) for number in descriptors)))
-            self._all_sent.clear()
-            self._write()
+        if self.is_over or self._is_broken:
+            return False
+        self._outgoing.append((whole, tuple(os.dup(number) for number in descriptors)))
+        self._all_sent.clear()
+        self._write()
+        return not self._is_broken
 
     async def wait_sent(self) -> None:
         """Until all that was given to `send` has gone, or the other side has."""
@@ -77,6 +84,7 @@ class ParcelPost:
             if error.errno == errno.ETOOMANYREFS:
                 self._loop.call_later(_IN_FLIGHT_PAUSE_S, self._write)
                 return
+            self._is_broken = True
             self._end_sending()
         if self._outgoing and not self._writing:
             self._writing = True

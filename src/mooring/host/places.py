@@ -58,6 +58,11 @@ class Places(NamedTuple):
         name = hashlib.sha256(os.fsencode(self.state)).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"mooring-{os.getuid()}" / f"{name}.sock"
 
+    @property
+    def handover(self) -> Path:
+        """Where a daemon that is to take over waits for the one that runs to call."""
+        return self.socket.with_name(f"{self.socket.name}.new")
+
     def make(self) -> None:
         """Have the directories, for the user alone. Raises UserError, StateUnusable."""
         for directory in (self.state, self.socket.parent, self.roll):

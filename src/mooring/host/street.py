@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from mooring.host.elsewhere import Elsewhere
 from mooring.host.routes import add_routes
 from mooring.http.problems import problem
 from mooring.http.router import Router
@@ -25,31 +26,59 @@ class Street:
         self._router = router
         self._on_forgotten = on_forgotten
         self._queues: dict[str, _Queue] = {}
+        self._elsewhere: dict[str, Elsewhere] = {}
 
     def serve(self, name: str, proxy: Proxy) -> None:
         """From now on this one answers."""
-        self._router.clear(f"/{name}")
+        self._clear(name)
         add_routes(self._router, proxy, f"/{name}")
         self._let_in(name)
+
+    def serve_beside(self, name: str, proxy: Proxy, ids: set[str], *, has_parked: bool) -> None:
+        """The same, but for sessions that another daemon still has: what comes for those goes there."""
+        self._clear(name)
+        own = Router()
+        add_routes(own, proxy, f"/{name}")
+        elsewhere = self._elsewhere[name] = Elsewhere(own, ids, has_parked=has_parked)
+        self._router.mount(f"/{name}", elsewhere)
+        self._let_in(name)
+        self.arrived(name, proxy)
+
+    def arrived(self, name: str, proxy: Proxy, id: str = "", *, has_parked: bool = True) -> None:
+        """A session is no longer elsewhere, or no parked call is. After the last of them all is as ever."""
+        if (elsewhere := self._elsewhere.get(name)) is not None:
+            elsewhere.ids.discard(id)
+            elsewhere.has_parked &= has_parked
+            if elsewhere.is_over:
+                self.serve(name, proxy)
+
+    def still_elsewhere(self, name: str) -> set[str]:
+        """The sessions that have not come."""
+        elsewhere = self._elsewhere.get(name)
+        return elsewhere.ids if elsewhere is not None else set()
 
     def expect(self, name: str) -> None:
         """One is about to answer: whoever asks waits for it."""
         if name not in self._queues:
             self._queues[name] = queue = _Queue(name, lambda: self.close(name, "it is starting"))
-            self._router.clear(f"/{name}")
+            self._clear(name)
             self._router.mount(f"/{name}", queue)
 
     def close(self, name: str, why: str) -> None:
         """Nobody answers, for now."""
-        self._router.clear(f"/{name}")
+        self._clear(name)
         self._router.mount(f"/{name}", _closed(name, why))
         self._let_in(name)
 
     def forget(self, name: str) -> None:
         """There is no such server any more."""
-        self._router.clear(f"/{name}")
+        self._clear(name)
         self._on_forgotten(name)
         self._let_in(name)
+
+    def _clear(self, name: str) -> None:
+        self._elsewhere.pop(name, None)
+        self._router.clear(f"/{name}")
 
     def _let_in(self, name: str) -> None:
         """Whoever waited is answered by whatever is there now."""

@@ -31,6 +31,8 @@ class Kind(StrEnum):
     DAEMON_STARTED = "daemon_started"
     DAEMON_RECOVERED = "daemon_recovered"
     """The one before had no time to say that it ends."""
+    DAEMON_TOOK_OVER = "daemon_took_over"
+    """The one before handed everything over to it."""
     DAEMON_ENDED = "daemon_ended"
 
 

@@ -1,0 +1,29 @@
+"""Requests for what another daemon still has: they go there, with their connections."""
+
+from mooring.host.leaving import goes_on_with_parked, put_back, session_id_of
+from mooring.wire.http import App, Exchange
+
+__all__ = ["Elsewhere"]
+
+
+class Elsewhere:
+    """In front of the app of one server, for as long as anything of it is elsewhere."""
+
+    def __init__(self, app: App, ids: set[str], *, has_parked: bool) -> None:
+        self._app = app
+        self.ids = ids
+        """Of sessions that are not here yet."""
+        self.has_parked = has_parked
+
+    @property
+    def is_over(self) -> bool:
+        """All of it is here."""
+        return not self.ids and not self.has_parked
+
+    def __call__(self, exchange: Exchange) -> None:
+        """One request."""
+        request = exchange.request
+        if session_id_of(request) in self.ids or (self.has_parked and goes_on_with_parked(request)):
+            put_back(exchange)
+        else:
+            self._app(exchange)

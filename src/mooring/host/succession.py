@@ -1,0 +1,140 @@
+"""A daemon after it has taken over: it serves what it has, and takes what comes later from the one before."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from functools import partial
+
+from mooring.errors import RemoteProtocolError
+from mooring.host.handover_words import (
+    ConnectionGoes,
+    Farewell,
+    ParkedNoMore,
+    SessionEnded,
+    SessionGoes,
+    Word,
+)
+from mooring.host.street import Street
+from mooring.host.taking_over import Arrival, Inheritance, Predecessor, arrival
+from mooring.http.listener import Listener
+from mooring.http.passing import Passage
+from mooring.runtimes.household import Household
+from mooring.runtimes.leftovers import Leftover, end_leftovers
+from mooring.runtimes.passing import end_passed
+from mooring.runtimes.roll import Roll
+from mooring.workloads.fleet import Fleet
+from mooring.workloads.generation import Generation
+
+__all__ = ["Succession"]
+
+log = logging.getLogger("mooring.host")
+
+
+class Succession:
+    """Between two daemons of one state directory, at the younger one."""
+
+    def __init__(
+        self,
+        predecessor: Predecessor,
+        fleet: Fleet,
+        street: Street,
+        listeners: Mapping[str, Listener],
+        household: Household,
+    ) -> None:
+        self._predecessor = predecessor
+        self._household = household
+        self._fleet = fleet
+        self._street = street
+        self._listeners = listeners
+        self._passages: list[Passage] = []
+        self._inherited: dict[str, Generation] = {}
+        self._returned: list[tuple[str, int, bytes]] = []
+        """Connections for the old daemon, which is gone: they wait until their sessions are here."""
+
+    async def begin(self, inheritance: Inheritance) -> None:
+        """Go on with all that moves at once. Nobody is accepted before that is done."""
+        generations = inheritance.offer.generations
+        for passed in generations:
+            self._inherited[passed.name] = await self._fleet.go_on(passed)
+        for came in inheritance.arrivals:
+            await self._adopt(came)
+        live = self._fleet.live
+        for passed in generations:
+            proxy, ids = live[passed.name].workload.proxy, set(passed.elsewhere)
+            self._street.serve_beside(passed.name, proxy, ids, has_parked=passed.has_parked)
+        for place, listener in self._listeners.items():
+            self._passages.append(Passage(listener, partial(self._give, place)))
+
+    def _give(self, place: str, number: int, begun: bytes) -> None:
+        if self._predecessor.give(place, number, begun):
+            os.close(number)
+        else:
+            self._returned.append((place, number, begun))
+
+    async def follow(self) -> bool:
+        """What comes later, until the old daemon has hung up. False: it has ended without a farewell."""
+        is_complete = False
+        try:
+            while (came := await self._predecessor.receive()) is not None:
+                if isinstance(came[0], Farewell):
+                    is_complete = True
+                    self._settle()
+                    self._predecessor.say_farewell()
+                else:
+                    await self._take(*came)
+        except RemoteProtocolError as error:
+            log.error("the old daemon is not understood: %s", error.message, extra={"event": error.code})
+        return is_complete
+
+    async def _take(self, word: Word, descriptors: tuple[int, ...]) -> None:
+        if isinstance(word, ConnectionGoes) and descriptors:
+            self._listeners[word.place].adopt(descriptors[0], word.begun)
+        elif isinstance(word, SessionGoes):
+            await self._adopt(arrival(word, descriptors))
+            self._arrived(word.name, word.session.id)
+        elif isinstance(word, SessionEnded):
+            self._arrived(word.name, word.id)
+        elif isinstance(word, ParkedNoMore):
+            self._arrived(word.name, "", has_parked=False)
+
+    def _arrived(self, name: str, id: str, *, has_parked: bool = True) -> None:
+        if (generation := self._fleet.live.get(name)) is not None:
+            self._street.arrived(name, generation.workload.proxy, id, has_parked=has_parked)
+
+    async def _adopt(self, came: Arrival) -> None:
+        name, process = came.word.name, came.process
+        generation = self._fleet.live.get(name)
+        if generation is not None and generation.is_ending:
+            generation = None
+        if process is not None and generation is not self._inherited.get(name):
+            # The server was stopped, removed or begun anew meanwhile: its process is of no use.
+            await asyncio.to_thread(end_passed, process)
+            self._household.let_go(process.about.marker)
+            process = None
+        if generation is not None:
+            generation.workload.adopt(came.word.session, process)
+
+    async def end(self, roll: Roll, *, is_lost: bool) -> list[Leftover]:
+        """Nothing comes any more. `is_lost`: the sessions that did not come go on as after a kill."""
+        leftovers: list[Leftover] = []
+        if is_lost:
+            log.warning("the old daemon is gone before all was handed over", extra={"event": "handover_cut"})
+            leftovers = await asyncio.to_thread(end_leftovers, roll, self._household.has)
+        self._settle()
+        return leftovers
+
+    def _settle(self) -> None:
+        """Nothing is elsewhere any more: whatever is asked is answered here."""
+        for name, generation in self._fleet.live.items():
+            ids = self._street.still_elsewhere(name)
+            if not generation.is_ending:
+                generation.bring_back(ids)
+            for id in list(ids):
+                self._arrived(name, id)
+            self._arrived(name, "", has_parked=False)
+        for passage in self._passages:
+            passage.close()
+        for place, number, begun in self._returned:
+            self._listeners[place].adopt(number, begun)
+        self._returned.clear()

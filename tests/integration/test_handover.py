@@ -1,0 +1,375 @@
+"""A daemon hands over to another, both in this process: what is under way, what waits, what cannot move."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.host import daemon, handing_over, leaving
+from mooring.host.daemon import DaemonOptions
+from mooring.proxy.policy import SessionPolicy
+from mooring.workloads import session_keeper
+from mooring.workloads.definition import ServerOptions, dump_options
+from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
+from tests.integration.test_daemon import Life, living
+from tests.integration.test_eras import ASKABLE, HANDSHAKE, MODERN, ModernClient
+from tests.ledger import Caller, Ledger
+from tests.mcp_client import McpClient, client_of
+from tests.support import alive, until, within
+from tests.websocket_client import ws_client
+
+
+@pytest.fixture(autouse=True)
+def _sessions_are_written_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_keeper, "WRITE_S", 0.01)
+
+
+class Daemons:
+    """The daemon that serves, and those before it that may still finish something."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.port = 0
+
+    async def run(self, name: str, command: tuple[str, ...], **options: Any) -> None:
+        described = ServerOptions(name=name, argv=command, env=ENVIRONMENT, patience=SHORT, **options)
+        body = {"options": msgspec.json.decode(dump_options(described)), "replace": False}
+        await self.life.ask("PUT", f"/servers/{name}", body)
+        self.port = (await self.life.ask("GET", "/daemon"))["port"]
+        while (await self.life.ask("GET", f"/servers/{name}"))["state"] != "ready":
+            await asyncio.sleep(0.01)
+
+    async def restart(self) -> Life:
+        """Another one takes over; returns the old one, which ends when it has nothing left."""
+        before = (await self.life.ask("GET", "/daemon"))["nonce"]
+        old, new = self.life, Life(self.life.places)
+        options = DaemonOptions(places=new.places, take_over=True, drain_timeout_s=20.0)
+        new.task = asyncio.create_task(daemon.run(options, new.stop))
+        while (await new.ask("GET", "/daemon"))["nonce"] == before:
+            assert not new.task.done(), new.task.exception()
+            await asyncio.sleep(0.01)
+        self.life = new
+        return old
+
+
+def has_ended(life: Life) -> bool:
+    assert life.task is not None
+    return life.task.done()
+
+
+@asynccontextmanager
+async def daemons(tmp_path: Path) -> AsyncIterator[Daemons]:
+    async with within(60), living(tmp_path, drain_timeout_s=20.0) as life:
+        here = Daemons(life)
+        try:
+            yield here
+        finally:
+            await here.life.end()
+
+
+async def test_a_call_in_flight_is_finished_by_the_old_one_and_others_do_not_wait(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command)
+        port = here.port
+        async with client_of(port, path="/ledger/mcp") as busy, client_of(port, path="/ledger/mcp") as other:
+            slow, quick = await Caller.of(busy), await Caller.of(other)
+            pids = [(await caller.mark(f"first-{n}"))["pid"] for n, caller in enumerate((slow, quick))]
+            slow.send("x/mark", mark="slow", delay_s=0.7)
+            await until(lambda: ledger.marks()["slow"])
+            old = await here.restart()
+            assert (await quick.mark("quick"))["pid"] == pids[1]
+            # One that comes for the busy session waits until that has moved, and is executed there.
+            behind = asyncio.create_task(busy.result("x/mark", {"mark": "behind"}))
+            assert (await slow.answer())["mark"] == "slow"
+            assert (await behind)["pid"] == pids[0]
+            assert (await slow.mark("last"))["pid"] == pids[0]
+            await until(partial(has_ended, old))
+        assert set(ledger.marks().values()) == {1}
+
+
+async def test_a_call_beside_one_that_takes_long_is_not_held_up_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "HOLD_S", 0.2)
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command)
+        async with client_of(here.port, path="/ledger/mcp") as client:
+            slow = await Caller.of(client)
+            slow.send("x/mark", mark="slow", delay_s=2.0)
+            await until(lambda: ledger.marks()["slow"])
+            await here.restart()
+            first = await client.result("x/mark", {"mark": "beside"})
+            assert not slow.peer.reader.at_eof() and ledger.marks()["beside"] == 1
+            assert (await client.result("x/mark", {"mark": "and again"}))["pid"] == first["pid"]
+            assert (await slow.answer())["pid"] == first["pid"]
+            assert (await slow.mark("after"))["pid"] == first["pid"]
+
+
+async def test_whatever_ends_a_session_meanwhile_leaves_nobody_waiting(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command)
+        port = here.port
+        async with (
+            client_of(port, path="/ledger/mcp") as ended,
+            client_of(port, path="/ledger/mcp") as stopped,
+        ):
+            for n, client in enumerate((ended, stopped)):
+                slow = {"mark": f"slow-{n}", "delay_s": 1.0 if client is stopped else 60.0}
+                await client.send("POST", client.request("x/mark", slow))
+                await until(partial(ledger.has, f"slow-{n}"))
+            old = await here.restart()
+            held = asyncio.create_task(ended.raw("POST", ended.request("x/mark", {"mark": "held"})))
+            await asyncio.sleep(0.2)
+            assert (await ended.raw("DELETE")).status == 204
+            assert (await held).status == 404
+            await here.life.ask("POST", "/servers/ledger/restart")
+            await until(partial(has_ended, old))
+            assert (await stopped.result("x/mark", {"mark": "after"}))["mark"] == "after", (
+                "the session goes on"
+            )
+            assert len((await here.life.ask("GET", "/servers/ledger"))["instances"]) <= 2
+        assert ledger.marks()["held"] == 0
+
+
+async def test_told_to_end_while_it_finishes_calls_the_old_one_ends(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command)
+        async with client_of(here.port, path="/ledger/mcp") as client:
+            slow = await Caller.of(client)
+            slow.send("x/mark", mark="slow", delay_s=0.7)
+            await until(lambda: ledger.marks()["slow"])
+            old = await here.restart()
+            old.stop.request("SIGTERM")
+            pid = (await slow.answer())["pid"]
+            assert (await slow.mark("after"))["pid"] == pid, "it had the time to hand it over"
+            await until(partial(has_ended, old))
+
+
+async def test_a_question_is_answered_across_the_restart(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command)
+        async with client_of(here.port, path="/ledger/mcp") as client:
+            asking = await client.stream("POST", client.request("x/ask", {"mark": "question"}))
+            question = await asking.message()
+            await here.restart()
+            await client.respond(question["id"], {"roots": []})
+            [answer] = await asking.rest()
+            assert answer["result"]["mark"] == "question"
+            assert (await client.result("x/mark", {"mark": "after"}))["pid"] == answer["result"]["pid"]
+
+
+async def test_a_stream_is_resumed_at_the_new_one(tmp_path: Path) -> None:
+    news = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    async with daemons(tmp_path) as here:
+        await here.run("one", SCRIPTED)
+        async with client_of(here.port, path="/one/mcp") as client:
+            stream = await client.stream()
+            await client.emit({**news, "params": {"n": 1}})
+            assert (await stream.message())["params"] == {"n": 1}
+            await here.restart()
+            position = await stream.event()
+            assert position is not None and position.id and not position.data
+            assert await stream.event() is None, "it has ended properly"
+            await client.emit({**news, "params": {"n": 2}})
+            again = await client.stream(Last_Event_ID=position.id)
+            assert (await again.message())["params"] == {"n": 2}
+
+
+async def test_what_many_share_is_begun_anew_and_no_call_is_lost(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command, sessions=SessionPolicy(shared=1))
+        port = here.port
+        async with client_of(port, path="/ledger/mcp") as one, client_of(port, path="/ledger/mcp") as two:
+            pid = (await one.result("x/mark", {"mark": "a"}))["pid"]
+            slow = await Caller.of(two)
+            slow.send("x/mark", mark="slow", delay_s=0.7)
+            await until(lambda: ledger.marks()["slow"])
+            old = await here.restart()
+            other = (await one.result("x/mark", {"mark": "b"}))["pid"]
+            assert other != pid
+            assert (await slow.answer())["pid"] == pid
+            assert (await slow.mark("c"))["pid"] == other
+            await until(lambda: has_ended(old) and not alive(pid))
+        assert set(ledger.marks().values()) == {1}
+
+
+async def test_a_parked_call_is_gone_on_with_where_it_waits(tmp_path: Path) -> None:
+    """A client without sessions was asked something; what it answers belongs to the call that waits."""
+    async with daemons(tmp_path) as here:
+        await here.run("era", HANDSHAKE)
+        async with ModernClient(here.port) as client:
+            client.path, client.capabilities = "/era/mcp", ASKABLE
+            asked = await client.tool("ask")
+            [key] = asked["inputRequests"]
+            old = await here.restart()
+            assert (await client.tool("echo"))["resultType"] == "complete"
+            assert not has_ended(old), "it still has the call"
+            answer = {"action": "accept", "content": {"name": "Ada"}}
+            heard = await client.said("ask", inputResponses={key: answer}, requestState=asked["requestState"])
+            assert heard["elicitation/create"] == answer
+            await until(partial(has_ended, old))
+
+
+async def test_a_server_of_the_later_era_is_served_throughout(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as here:
+        await here.run("era", MODERN)
+        port = here.port
+        async with ModernClient(port) as client, client_of(port, path="/era/mcp") as older:
+            client.path = "/era/mcp"
+            listening = await client.watch(
+                "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+            )
+            for _ in range(2):
+                assert (await client.tool("echo"))["resultType"] == "complete"
+                assert (await older.call("echo"))["content"]
+                old = await here.restart()
+            await listening.rest()
+            assert (await client.tool("echo"))["resultType"] == "complete"
+            assert (await older.call("echo"))["content"]
+            await until(partial(has_ended, old))
+
+
+async def test_connections_that_are_sessions_end_as_they_should(tmp_path: Path) -> None:
+    """WebSocket: 1012, when its call is answered. HTTP+SSE: the end of its stream, when its call is."""
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command)
+        port = here.port
+        async with (
+            McpClient(port, path="/ledger/sse") as idle,
+            ws_client(port, path="/ledger/ws") as busy,
+        ):
+            stream = await idle.stream()
+            assert await stream.event() is not None
+            slow = asyncio.create_task(busy.result("x/mark", {"mark": "slow", "delay_s": 0.7}))
+            await until(lambda: ledger.marks()["slow"])
+            old = await here.restart()
+            assert await stream.event() is None
+            assert (await slow)["mark"] == "slow"
+            assert (await busy.closed())[0] == 1012
+            await until(partial(has_ended, old))
+        assert set(ledger.marks().values()) == {1}
+
+
+SPILLING = (
+    sys.executable,
+    "-c",
+    """\
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        method, result = message["method"], {"pid": os.getpid()}
+        if method == "initialize":
+            info = {"name": "spilling", "version": "1"}
+            version = message["params"]["protocolVersion"]
+            result = {"protocolVersion": version, "capabilities": {}, "serverInfo": info}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+        if method == "x/spill":
+            print("x" * 20_000, end="", flush=True)
+""",
+)
+"""A server that answers, and then writes on without an end."""
+
+
+async def test_an_instance_that_cannot_be_passed_on_is_left_and_its_session_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes a line that does not end and is too long to be kept: nobody could read on in its middle."""
+    monkeypatch.setattr(handing_over, "STUCK_S", 0.1)
+    async with daemons(tmp_path) as here:
+        await here.run("one", SPILLING, sessions=SessionPolicy(max_message_bytes=10_000))
+        async with client_of(here.port, path="/one/mcp") as client:
+            pid = (await client.result("x/spill"))["pid"]
+            old = await here.restart()
+            assert await client.pid() != pid
+            await until(lambda: has_ended(old) and not alive(pid))
+
+
+async def test_the_next_restart_waits_for_the_one_before(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command)
+        async with client_of(here.port, path="/ledger/mcp") as client:
+            slow = await Caller.of(client)
+            slow.send("x/mark", mark="slow", delay_s=1.0)
+            await until(partial(ledger.has, "slow"))
+            first = await here.restart()
+            second = await here.restart()
+            assert has_ended(first), "only now could it hand over everything"
+            pid = (await slow.answer())["pid"]
+            assert (await slow.mark("after"))["pid"] == pid
+            await until(partial(has_ended, second))
+
+
+async def test_what_is_wanted_and_what_is_known_of_servers_stays(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as here:
+        await here.run("one", SCRIPTED)
+        await here.run("two", SCRIPTED)
+        await here.life.ask("POST", "/servers/two/stop")
+        async with client_of(here.port, path="/one/mcp") as client:
+            os.kill(await client.pid(), signal.SIGKILL)
+            while (await here.life.ask("GET", "/servers/one"))["restarts"] == 0:
+                await asyncio.sleep(0.01)
+            assert await client.pid()
+            before = {server["name"]: server for server in await here.life.ask("GET", "/servers")}
+            await here.restart()
+            after = {server["name"]: server for server in await here.life.ask("GET", "/servers")}
+        for name in (
+            "state",
+            "reason",
+            "generation",
+            "started_at",
+            "restarts",
+            "last_exit",
+            "exits",
+            "sessions",
+        ):
+            assert after["one"][name] == before["one"][name], name
+        assert (after["two"]["state"], before["one"]["restarts"]) == ("stopped", 1)
+        await here.life.ask("POST", "/servers/two/start")
+        await here.restart()
+        assert (await here.life.ask("GET", "/servers/two"))["generation"] == 3
+
+
+async def test_a_server_that_does_not_start_is_tried_again_and_others_are_not_disturbed(
+    tmp_path: Path,
+) -> None:
+    async with daemons(tmp_path) as here:
+        await here.run("one", SCRIPTED)
+        described = ServerOptions(name="bad", argv=(*SCRIPTED, "--refuse"), env=ENVIRONMENT, patience=SHORT)
+        body = {"options": msgspec.json.decode(dump_options(described)), "replace": False}
+        await here.life.ask("PUT", "/servers/bad", body)
+        while (await here.life.ask("GET", "/servers/bad"))["state"] != "failed":
+            await asyncio.sleep(0.01)
+        await here.restart()
+        assert (await here.life.ask("GET", "/servers/one"))["state"] == "ready"
+        while (await here.life.ask("GET", "/servers/bad"))["state"] != "failed":
+            await asyncio.sleep(0.01)
+
+
+async def test_whoever_waits_for_events_asks_the_new_one(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as here:
+        await here.run("one", SCRIPTED)
+        last = (await here.life.ask("GET", "/events"))[-1]["number"]
+        waiting = asyncio.create_task(here.life.ask("GET", f"/events?after={last}&wait_s=60"))
+        await asyncio.sleep(0.1)
+        old = await here.restart()
+        assert await waiting == []
+        await until(partial(has_ended, old))
+        kinds = [event["kind"] for event in await here.life.ask("GET", f"/events?after={last}")]
+        assert kinds == ["daemon_took_over"]

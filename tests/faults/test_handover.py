@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 
 from mooring.cli import replacing
-from mooring.errors import MooringError, Unavailable
-from mooring.host import handing_over, handover_words, taking_over
+from mooring.errors import MooringError, Unavailable, UserError
+from mooring.host import daemon, handing_over, handover_words, taking_over
+from mooring.host.daemon import DaemonOptions
 from mooring.host.handover_words import HandoverFailed, NotNow, Ready, Word, write_word
 from mooring.host.places import Places
+from mooring.host.stop import Stop
 from mooring.host.taking_over import Inheritance, Predecessor, meeting
 from mooring.http.listener import Listener
 from mooring.store.store import Store
@@ -67,12 +70,8 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 def closed(inheritance: Inheritance) -> None:
     """As the end of a process closes them."""
-    os.close(inheritance.lock)
-    for sock in (sock for sockets in inheritance.sockets.values() for sock in sockets):
-        sock.close()
-    for came in inheritance.arrivals:
-        for number in came.process.descriptors if came.process is not None else ():
-            os.close(number)
+    with inheritance.held():
+        os.close(inheritance.lock)
 
 
 async def word_of(predecessor: Predecessor) -> Word | None:
@@ -289,6 +288,37 @@ async def test_an_offer_is_not_waited_for_without_end(
                 await predecessor.inherit()
         await peer.aclose()
         await restarting
+
+
+async def test_one_that_is_told_to_end_while_it_waits_ends(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        peer = await here.client.send("POST", here.client.request("x/hold"))
+        restarting = asyncio.create_task(here.life.ask("POST", "/servers/one/restart"))
+        await asyncio.sleep(0.1)
+        stop = Stop(time.monotonic)
+        options = DaemonOptions(places=here.life.places, take_over=True)
+        successor = asyncio.create_task(daemon.run(options, stop))
+        await asyncio.sleep(0.2)
+        assert not successor.done(), "it waits until nothing is being changed"
+        stop.request("SIGTERM")
+        async with within():
+            assert await successor == 0
+        await peer.aclose()
+        await restarting
+
+
+async def test_one_that_cannot_read_the_state_leaves_it_alone(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        with sqlite3.connect(here.life.places.state / "state.db") as state:
+            [version] = state.execute("PRAGMA user_version").fetchone()
+            state.execute("PRAGMA user_version = 999")
+        state.close()
+        with pytest.raises(UserError, match="newer"):
+            await daemon.run(DaemonOptions(places=here.life.places, take_over=True), Stop(time.monotonic))
+        with sqlite3.connect(here.life.places.state / "state.db") as state:
+            state.execute(f"PRAGMA user_version = {version}")
+        state.close()
+        await here.is_as_ever()
 
 
 async def test_the_command_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

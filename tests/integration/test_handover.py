@@ -1,6 +1,7 @@
 """A daemon hands over to another, both in this process: what is under way, what waits, what cannot move."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ import pytest
 from mooring.host import daemon, handing_over, leaving
 from mooring.host.daemon import DaemonOptions
 from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes import ProcessInstance
 from mooring.workloads import session_keeper
 from mooring.workloads.definition import ServerOptions, dump_options
 from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
@@ -295,6 +297,10 @@ async def test_an_instance_that_cannot_be_passed_on_is_left_and_its_session_goes
         await here.run("one", SPILLING, sessions=SessionPolicy(max_message_bytes=10_000))
         async with client_of(here.port, path="/one/mcp") as client:
             pid = (await client.result("x/spill"))["pid"]
+            [instance] = [
+                each for each in gc.get_objects() if isinstance(each, ProcessInstance) and each.pid == pid
+            ]
+            await until(lambda: instance.stdout.unfinished is None)
             old = await here.restart()
             assert await client.pid() != pid
             await until(lambda: has_ended(old) and not alive(pid))

@@ -12,11 +12,10 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -42,7 +41,7 @@ from mooring.host.street import Street
 from mooring.host.succession import Succession
 from mooring.host.successors import Successors
 from mooring.host.taking_over import Inheritance, Predecessor, meeting
-from mooring.host.waits import first_of, until
+from mooring.host.waits import unless_stopped, until
 from mooring.http.guard import Guard, guarded
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
@@ -117,28 +116,22 @@ async def _succeed(options: DaemonOptions, stop: Stop) -> int:
     """After the daemon that runs, from which all is taken over."""
     places, boot = options.places, boot_id()
     async with meeting(places) as predecessor:
-        with _opened_state(places, stop) as (store, state, server_logs):
-            inheritance = await _unless_stopped(stop, predecessor.inherit())
-            if inheritance is None:
-                return 0
-            with inheriting(places.lock, inheritance.lock) as ownership:
-                async with _household(places, boot, state) as household:
-                    nonce = store.claim(os.getpid(), boot).nonce
-                    serving = Serving(
-                        options, stop, state, nonce=nonce, server_logs=server_logs, household=household
-                    )
-                    take_over = partial(serving.take_over, predecessor, inheritance)
-                    return await serving.run(ownership, take_over)
-
-
-async def _unless_stopped(stop: Stop, inheriting: Coroutine[None, None, Inheritance]) -> Inheritance | None:
-    task = asyncio.create_task(inheriting, name="inheriting")
-    await first_of(stop.wait_requested(), _over(task))
-    if task.done():
-        return task.result()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    return None
+        inheritance = await unless_stopped(stop, predecessor.inherit())
+        if inheritance is None:
+            return 0
+        with (
+            inheriting(places.lock, inheritance.lock) as ownership,
+            inheritance.held(),
+            # Only now: opening it may bring it up to date, and the old one must not have to go on with that.
+            _opened_state(places, stop) as (store, state, server_logs),
+        ):
+            async with _household(places, boot, state) as household:
+                nonce = store.claim(os.getpid(), boot).nonce
+                serving = Serving(
+                    options, stop, state, nonce=nonce, server_logs=server_logs, household=household
+                )
+                take_over = partial(serving.take_over, predecessor, inheritance)
+                return await serving.run(ownership, take_over)
 
 
 @contextlib.contextmanager
@@ -284,6 +277,7 @@ class Serving:
         [clients, *_] = inheritance.sockets[CLIENTS]
         self._port = clients.getsockname()[1]
         predecessor.take()
+        inheritance.is_claimed = True
         succession = Succession(predecessor, self._fleet, self._street, self._listeners, self._household)
         await succession.begin(inheritance)
         for place, path in ((CLIENTS, None), (COMMANDS, self._options.places.socket)):
@@ -358,5 +352,5 @@ def _memory_of(pid: int) -> int:
     return 0
 
 
-async def _over(ending: "asyncio.Future[Any]") -> None:
+async def _over(ending: "asyncio.Future[int]") -> None:
     await asyncio.wait([ending])

@@ -57,7 +57,7 @@ __all__ = ["Estate", "HandingOver"]
 log = logging.getLogger("mooring.host")
 
 READY_S = 30.0
-"""For the successor to read the state, and say that it is ready."""
+"""For the successor to say that it is ready; it calls when it nearly is."""
 SETTLE_S = 30.0
 """For changes of servers that somebody has asked for."""
 TAKEN_S = 20.0

@@ -68,7 +68,7 @@ class NotNow(Struct, tag=True):
 
 
 class Ready(Struct, tag=True):
-    """The successor has read the state, and can take over."""
+    """The successor has all that it needs, and can take over."""
 
     version: int
     mooring: str

@@ -7,9 +7,11 @@ this one ends. After that it is the daemon, whatever becomes of the old one.
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mooring import __version__
@@ -54,13 +56,32 @@ class Arrival(NamedTuple):
     process: PassedProcess | None
 
 
-class Inheritance(NamedTuple):
+@dataclass
+class Inheritance:
     """What moves at once. Whoever has it owns its descriptors."""
 
     offer: Offer
     lock: int
     sockets: dict[str, list[socket.socket]]
     arrivals: list[Arrival]
+    is_claimed: bool = False
+    """Others own the descriptors by now, but for the lock."""
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """At the end nothing of it is left open that nobody has claimed."""
+        try:
+            yield
+        finally:
+            if not self.is_claimed:
+                self._close()
+
+    def _close(self) -> None:
+        for sock in (sock for sockets in self.sockets.values() for sock in sockets):
+            sock.close()
+        for came in self.arrivals:
+            for number in came.process.descriptors if came.process is not None else ():
+                os.close(number)
 
 
 class Predecessor:

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from mooring.host.stop import Stop
 
-__all__ = ["first_of", "until"]
+__all__ = ["first_of", "unless_stopped", "until"]
+
+T = TypeVar("T")
 
 
 async def first_of(*events: Coroutine[None, None, object]) -> None:
@@ -18,6 +20,19 @@ async def first_of(*events: Coroutine[None, None, object]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def unless_stopped(stop: Stop, work: Coroutine[None, None, T]) -> T | None:
+    """What it comes to; None: somebody asked to end before, and it was given up."""
+    task = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait_requested())
+    try:
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, stopping):
+            each.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)
 
 
 async def until(stop: Stop | None, timeout_s: float | None, *events: Awaitable[None]) -> None:

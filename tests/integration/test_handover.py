@@ -23,6 +23,7 @@ from mooring.workloads.definition import ServerOptions, dump_options
 from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
 from tests.integration.test_daemon import Life, living
 from tests.integration.test_eras import ASKABLE, HANDSHAKE, MODERN, ModernClient
+from tests.integration.test_sse_transport import SseClient
 from tests.ledger import Caller, Ledger
 from tests.mcp_client import McpClient, client_of
 from tests.support import alive, until, within
@@ -288,6 +289,22 @@ for line in sys.stdin:
 """A server that answers, and then writes on without an end."""
 
 
+async def test_a_session_on_the_old_transport_is_served_until_it_rests(tmp_path: Path) -> None:
+    """It cannot move, so nothing need wait for that."""
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command)
+        async with SseClient(here.port) as client:
+            await client.connect("/ledger")
+            await client.raw("POST", client.request("x/mark", {"mark": "slow", "delay_s": 1.0}, id=8))
+            await until(partial(ledger.has, "slow"))
+            old = await here.restart()
+            await client.raw("POST", client.request("x/mark", {"mark": "beside"}, id=9))
+            answers = [message["id"] for message in await client.events.rest()]
+            assert answers == [9, 8]
+            await until(partial(has_ended, old))
+
+
 async def test_an_instance_that_cannot_be_passed_on_is_left_and_its_session_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,11 +332,13 @@ async def test_the_next_restart_waits_for_the_one_before(tmp_path: Path) -> None
             slow.send("x/mark", mark="slow", delay_s=1.0)
             await until(partial(ledger.has, "slow"))
             first = await here.restart()
-            second = await here.restart()
-            assert has_ended(first), "only now could it hand over everything"
+            second = asyncio.create_task(here.restart())
             pid = (await slow.answer())["pid"]
+            assert not second.done(), "only now can everything be handed over"
+            assert (await slow.mark("between"))["pid"] == pid
+            await until(partial(has_ended, first))
+            await until(partial(has_ended, await second))
             assert (await slow.mark("after"))["pid"] == pid
-            await until(partial(has_ended, second))
 
 
 async def test_what_is_wanted_and_what_is_known_of_servers_stays(tmp_path: Path) -> None:

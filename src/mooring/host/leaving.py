@@ -1,6 +1,7 @@
 """Who answers requests at a daemon that has handed over: itself, for what is still under way with it.
 
     for a session that it still has   served; but a call waits until the session has gone, so that it can go
+                                      (unless the session is bound to its connection: that one stays)
     going on with a parked call       served
     all else                          put back: it goes to the successor, with its connection
 
@@ -17,6 +18,7 @@ from mooring.errors import RemoteProtocolError
 from mooring.http.exchange import HttpExchange
 from mooring.proxy.batches import is_batch
 from mooring.proxy.calls import Call
+from mooring.proxy.proxy import RESUMED
 from mooring.proxy.session import Session
 from mooring.wire import jsonrpc
 from mooring.wire.http import App, Exchange, Request
@@ -49,7 +51,7 @@ class Leaving:
         id = session_id_of(request)
         session = proxy.sessions.get(id) if proxy is not None and id is not None else None
         if session is not None:
-            if self._holds and _is_call(request) and self._may_wait(session):
+            if self._holds and session.transport in RESUMED and _is_call(request) and self._may_wait(session):
                 self._held.setdefault(session, []).append(exchange)
             else:
                 self._app(exchange)
@@ -115,7 +117,10 @@ def _is_call(request: Request) -> bool:
     """Something would be executed. What cannot be read is refused by whoever reads it."""
     if request.method != "POST":
         return False
+    body = request.body
     try:
-        return is_batch(request.body) or jsonrpc.parse(request.body).is_request
+        if is_batch(body):
+            return any(message.is_request for message, _ in jsonrpc.parse_batch(body))
+        return jsonrpc.parse(body).is_request
     except RemoteProtocolError:
         return False

@@ -152,7 +152,7 @@ class Proxy:
     def part(self, session: Session) -> None:
         """Another Mooring has it now, which writes it down."""
         channel = session.link.channel
-        session.part(self.policy.drain_retry_ms)
+        session.part(self.policy.retry_ms)
         if channel is not None and isinstance(channel, Face):
             self._backend.release(channel, "its session goes on elsewhere")
         self.sessions.pop(session.id, None)

@@ -303,6 +303,7 @@ async def test_one_that_is_told_to_end_while_it_waits_ends(tmp_path: Path) -> No
         stop.request("SIGTERM")
         async with within():
             assert await successor == 0
+        await until(lambda: "handing over" not in {task.get_name() for task in asyncio.all_tasks()})
         await peer.aclose()
         await restarting
 

@@ -135,6 +135,8 @@ class HandingOver:
     async def _settle(self) -> None:
         give_up_at = asyncio.get_running_loop().time() + SETTLE_S
         while why := self._estate.unsettled():
+            if self._post.is_over:
+                raise HandoverFailed("the new daemon did not wait for the offer", code="successor_lost")
             if asyncio.get_running_loop().time() > give_up_at:
                 raise HandoverFailed(why, code="conflict", hint="try again when that is done")
             await asyncio.sleep(LOOK_S)

@@ -29,7 +29,7 @@ from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_beside_many
 from mooring.host.loops import run_with_signals
 from mooring.host.neighbours import explained
-from mooring.host.ownership import Ownership, owning
+from mooring.host.ownership import Ownership, check_nobody_answers, owning
 from mooring.host.places import Places, using
 from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
@@ -88,6 +88,7 @@ async def run(options: DaemonOptions, stop: Stop) -> int:
     places.make()
     boot = boot_id()
     with owning(places.lock) as ownership, contextlib.ExitStack() as opened:
+        await asyncio.to_thread(check_nobody_answers, places)
         roll = Roll(places.roll, boot)
         leftovers = await asyncio.to_thread(end_leftovers, roll)
         with using(places.logs):

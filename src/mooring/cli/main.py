@@ -17,6 +17,7 @@ from mooring.cli.logs import logs
 from mooring.cli.run import run
 from mooring.cli.serve import serve
 from mooring.cli.servers import COMMANDS
+from mooring.cli.service import service
 from mooring.cli.stdio import stdio
 from mooring.errors import MooringError, exit_status
 
@@ -57,6 +58,7 @@ for command in COMMANDS:
 cli.add_command(logs)
 cli.add_command(events)
 cli.add_command(serve)
+cli.add_command(service)
 cli.add_command(stdio)
 cli.add_command(completion)
 

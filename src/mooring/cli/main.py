@@ -12,6 +12,7 @@ import click
 
 from mooring import __version__
 from mooring.cli.completion import completion
+from mooring.cli.doctor import doctor
 from mooring.cli.events import events
 from mooring.cli.logs import logs
 from mooring.cli.run import run
@@ -59,6 +60,7 @@ cli.add_command(logs)
 cli.add_command(events)
 cli.add_command(serve)
 cli.add_command(service)
+cli.add_command(doctor)
 cli.add_command(stdio)
 cli.add_command(completion)
 

@@ -20,6 +20,7 @@ from mooring.cli.serve import serve
 from mooring.cli.servers import COMMANDS
 from mooring.cli.service import service
 from mooring.cli.stdio import stdio
+from mooring.cli.uninstall import uninstall
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["cli", "main"]
@@ -61,6 +62,7 @@ cli.add_command(events)
 cli.add_command(serve)
 cli.add_command(service)
 cli.add_command(doctor)
+cli.add_command(uninstall)
 cli.add_command(stdio)
 cli.add_command(completion)
 

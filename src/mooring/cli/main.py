@@ -15,6 +15,7 @@ from mooring.cli.completion import completion
 from mooring.cli.events import events
 from mooring.cli.logs import logs
 from mooring.cli.run import run
+from mooring.cli.secret import secret
 from mooring.cli.serve import serve
 from mooring.cli.servers import COMMANDS
 from mooring.cli.stdio import stdio
@@ -56,6 +57,7 @@ for command in COMMANDS:
     cli.add_command(command)
 cli.add_command(logs)
 cli.add_command(events)
+cli.add_command(secret)
 cli.add_command(serve)
 cli.add_command(stdio)
 cli.add_command(completion)

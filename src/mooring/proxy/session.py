@@ -556,7 +556,7 @@ class Session:
     def _tell_noise(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
         """The same for what a server or a client can cause without end."""
         if self._noise.admits(len(text)):
-            self._tell(event, text, level, **fields)
+            self._tell(event, self._noise.mask(text), level, **fields)
 
     def _tell(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
         extra = {"event": event, "server": self.server, "session": self.short_id, "pid": self.pid, **fields}

@@ -337,7 +337,8 @@ class Trunk:
         if ride is not None and b'"jsonrpc"' in line:
             self._fail(ride, Failure("bad_answer", f"the server's answer is malformed: {error.message}"))
         elif self._noise.admits(len(line[:200])):
-            log.info("pid %s prints what is no message: %s", self.pid, line[:200].decode("utf-8", "replace"))
+            shown = self._noise.mask(line[:200].decode("utf-8", "replace"))
+            log.info("pid %s prints what is no message: %s", self.pid, shown)
 
     def on_answer(self, response: Envelope, line: bytes) -> None:
         """A trunk has real instances."""

@@ -1,13 +1,15 @@
 """A server that tells its TOKEN to whoever listens: on stderr, between messages, in every error.
 
-    python telltale_server.py [quit]
+    python telltale_server.py [quit | PATH]
 
-With `quit` it only complains, and exits with status 1.
+With `quit` it only complains, and exits with status 1. With a PATH it is a good server while that exists.
 """
 
 import json
 import os
 import sys
+from pathlib import Path
+from typing import Any
 
 TOKEN = os.environ["TOKEN"]
 
@@ -20,8 +22,18 @@ def main() -> None:
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message and "method" in message:
-            error = {"code": -32000, "message": f"the key {TOKEN} is wrong"}
-            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+            print(
+                json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer(message["method"])}), flush=True
+            )
+
+
+def answer(method: str) -> dict[str, Any]:
+    if not sys.argv[1:] or not Path(sys.argv[1]).exists():
+        return {"error": {"code": -32000, "message": f"the key {TOKEN} is wrong"}}
+    if method != "initialize":
+        return {"result": {}}
+    about = {"name": "telltale", "version": "1"}
+    return {"result": {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": about}}
 
 
 if __name__ == "__main__":

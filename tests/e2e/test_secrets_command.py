@@ -84,6 +84,15 @@ async def test_a_canary_is_found_nowhere_but_where_it_belongs(tmp_path: Path) ->
             heard.extend(cmdlines(carrying(place.mark)))
             assert await mooring("restart", "demo") == 0
             assert await client.text("echo", text="again") == "again"
+        good = tmp_path / "good"
+        good.touch()
+        assert await mooring("run", "turncoat", *refer, "--spare", "0", "--", *TELLTALE, str(good)) == 0
+        async with client_of(port, path="/turncoat/mcp") as client:
+            assert await client.result("tools/list") == {}
+            good.unlink()
+            [instance] = (await place.told("status", "turncoat"))["instances"]
+            os.kill(instance["pid"], signal.SIGKILL)
+            await until(lambda: "cannot take over" in (place.state / "daemon.log").read_text())
         for words in (("ls",), ("status", "quits"), ("status", "telltale"), ("events",), ("secret", "ls")):
             assert await mooring(*words, "--json") == 0
         assert await mooring("status", "quits") == 0

@@ -105,7 +105,9 @@ class Session:
         self._clock = clock
         self._closed = False
         self._in_flight = in_flight
-        self._link = Link(self, backend, policy, clock, own_id, in_flight=in_flight, health=health)
+        self._link = Link(
+            self, backend, policy, clock, own_id, in_flight=in_flight, health=health, mask=noise.mask
+        )
         self._noise = noise
         self._on_changed = on_changed
         self._on_closed = on_closed

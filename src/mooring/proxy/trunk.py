@@ -137,7 +137,10 @@ class Trunk:
         self._clock = clock
         self._closed = False
         self._in_flight = in_flight
-        self._link = Link(self, backend, policy, clock, f"mooring-{name}", in_flight=in_flight, health=health)
+        prefix = f"mooring-{name}"
+        self._link = Link(
+            self, backend, policy, clock, prefix, in_flight=in_flight, health=health, mask=noise.mask
+        )
         self._lasting = 0
         self._max_calls = max_calls
         self._next = 0

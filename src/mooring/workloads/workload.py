@@ -249,8 +249,9 @@ class Workload:
         self._working.discard(channel)
         if lent is None:
             return
+        reason = self._mask(reason)  # it may be what the server said
         if failed:
-            self._on_failed(lent, self._mask(reason))
+            self._on_failed(lent, reason)
         self._dismiss(lent.instance, reason)
         self.settle()
         # It may have been the only one that tried whether the server works.

@@ -209,7 +209,10 @@ def test_a_file_is_its_content_but_for_the_last_line_end(
 
 def test_what_leads_nowhere_is_named_with_the_variable_and_a_remedy(kept: Vault, tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"hunter2\xe9")
-    (tmp_path / "long").write_bytes(b"x" * (vault.MAX_VALUE_BYTES + 1))
+    longest = "x" * vault.MAX_VALUE_BYTES
+    (tmp_path / "long").write_text(longest + "\r\n")
+    assert resolved(resolver(kept), f"file:{tmp_path}/long") == longest
+    (tmp_path / "long").write_text(longest + "x")
     os.mkfifo(tmp_path / "pipe")
     for reference, words, remedy in (
         ("secret:nobody", "there is no secret named nobody", "mooring secret set nobody"),

@@ -148,6 +148,20 @@ def test_shared_alone_means_one_and_no_spare(asked: list[ForegroundOptions], wor
     assert planned(asked, *words).server == server
 
 
+def test_references_stay_references(
+    asked: list[ForegroundOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MOORING_STATE_DIR", "/state")
+    monkeypatch.setenv("TOKEN", "of ours")
+    given = ("TOKEN=secret:linear", "A=file:token", 'B={"a": 1}', "C=literal:env:x")
+    options = planned(asked, "--inherit-env", *(word for one in given for word in ("--env", one)))
+    assert options.server.env_references == {"TOKEN": "secret:linear", "A": f"file:{tmp_path}/token"}
+    assert (options.server.env["B"], options.server.env["C"]) == ('{"a": 1}', "env:x")
+    assert "TOKEN" not in options.server.env, "what is not used is not kept"
+    assert options.secrets == Path("/state/secrets.json")
+
+
 def test_inherit_env_and_unix(asked: list[ForegroundOptions], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOMETHING", "of ours")
     options = planned(asked, "--inherit-env", "--unix", "/run/m.sock")

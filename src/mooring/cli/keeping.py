@@ -4,7 +4,9 @@ import json
 import os
 import sys
 from contextlib import suppress
+from io import BytesIO
 from shutil import get_terminal_size
+from typing import BinaryIO
 
 import click
 
@@ -14,8 +16,8 @@ from mooring.cli.words import printable
 from mooring.errors import MooringError, UserError
 from mooring.host.places import find_places
 from mooring.secrets.references import Reference
-from mooring.secrets.resolving import as_value
-from mooring.secrets.vault import KEYRING, MAX_VALUE_BYTES, Vault
+from mooring.secrets.resolving import read_value
+from mooring.secrets.vault import KEYRING, Vault
 from mooring.store.database import StoreError
 from mooring.workloads.secret_users import servers_by_reference
 
@@ -43,12 +45,11 @@ def set_secret(name: str, *, in_keyring: bool) -> None:
 
 
 def _given_value(name: str) -> str:
+    source: BinaryIO = sys.stdin.buffer
     if sys.stdin.isatty():
-        value = str(click.prompt(f"Value of {name} (not shown)", hide_input=True, err=True))
-        data = value.encode("utf-8", "surrogateescape")
-    else:
-        data = sys.stdin.buffer.read(MAX_VALUE_BYTES + 2)
-    value = as_value(data, _refused)
+        typed = str(click.prompt(f"Value of {name} (not shown)", hide_input=True, err=True))
+        source = BytesIO(typed.encode("utf-8", "surrogateescape"))
+    value = read_value(source, _refused)
     if not value or "\0" in value:
         raise _refused("it has a NUL character, which no variable can hold" if value else "it is empty")
     return value

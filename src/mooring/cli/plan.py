@@ -50,7 +50,7 @@ def plan_server(
             code="no_command",
             hint=f"put it after --, as in: mooring run {given['name']} -- uvx mcp-server-time",
         )
-    texts, references = sort_out(dict(given["env"]), Path.cwd())
+    texts, references = sort_out(dict(given["env"]), Path())
     file_variables: dict[str, str] = {}
     for name in given["env_file"]:
         file_variables |= read_env_file(Path(name))

@@ -114,7 +114,7 @@ def _anchored_in_braces(match: re.Match[str], directory: Path) -> str:
 
 def _absolute(path: str, directory: Path) -> str:
     try:
-        return str(directory / Path(path).expanduser())
+        return str((directory / Path(path).expanduser()).absolute())
     except RuntimeError:
         raise ValueError("the home directory that '~' stands for is not known") from None
 

@@ -9,13 +9,14 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from mooring.errors import MooringError, UserError
 from mooring.secrets import system_keyring
 from mooring.secrets.references import Reference, parse
 from mooring.secrets.vault import MAX_VALUE_BYTES, Vault
 
-__all__ = ["NOTHING", "Resolved", "Resolver", "as_value"]
+__all__ = ["NOTHING", "Resolved", "Resolver", "read_value"]
 
 
 @dataclass(frozen=True)
@@ -118,19 +119,20 @@ def _of_file(path: Path) -> str:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise unusable("it is not a plain file")
         with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(MAX_VALUE_BYTES + 1)
+            return read_value(file, unusable)
     except OSError as error:
         raise unusable(str(error.strerror)) from None
     finally:
         os.close(descriptor)
-    return as_value(data, unusable)
 
 
-def as_value(data: bytes, refuse: Callable[[str], UserError]) -> str:
-    """Bytes of a file or a pipe as a value: without one line end at the end, which `echo` adds too."""
+def read_value(source: BinaryIO, refuse: Callable[[str], UserError]) -> str:
+    """A value from a file or a pipe: without one line end at the end, which `echo` adds too."""
+    data = source.read(MAX_VALUE_BYTES + len(b"\r\n") + 1)
+    data = data.removesuffix(b"\r\n" if data.endswith(b"\r\n") else b"\n")
     if len(data) > MAX_VALUE_BYTES:
         raise refuse(f"it has more than {MAX_VALUE_BYTES:,} bytes")
     try:
-        return data.removesuffix(b"\n").removesuffix(b"\r" if data.endswith(b"\r\n") else b"").decode()
+        return data.decode()
     except UnicodeDecodeError:
         raise refuse("it is not UTF-8 text") from None

@@ -153,8 +153,9 @@ class Vault:
                 code="too_many_secrets",
                 hint="remove some: mooring secret rm NAME",
             )
-        begun = self._begun
+        begun = self.path.with_name(f"{self.path.name}.new")
         try:
+            begun.unlink(missing_ok=True)  # of somebody who was killed
             descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -167,20 +168,15 @@ class Vault:
                 begun.unlink(missing_ok=True)
             raise self._unusable(error) from None
 
-    @property
-    def _begun(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.new")
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Alone; and without what somebody left who was killed."""
+        """One at a time."""
         try:
             lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unusable(error) from None
         try:
             self._wait_for(lock)
-            self._begun.unlink(missing_ok=True)
             yield
         finally:
             os.close(lock)

@@ -1,14 +1,18 @@
 """`mooring uninstall` leaves no trace, and touches nothing that is not Mooring's."""
 
+import json
 import os
 import pty
+import signal
 import subprocess
 from pathlib import Path
 
-from tests.e2e.program import carrying
+from tests.e2e.program import ROOT, carrying
 from tests.e2e.test_daemon_command import MOORING, Home, home
+from tests.e2e.test_secrets_command import keep
 from tests.e2e.test_service_command import UNIT, with_systemd
 from tests.hosting import DEMO
+from tests.keyring_in_file import NAME as KEYRING_BACKEND
 from tests.support import until
 
 
@@ -50,6 +54,23 @@ async def test_no_trace_is_left(tmp_path: Path) -> None:
         assert (await place.done("uninstall")).startswith("There is nothing to remove")
 
 
+async def test_secrets_go_too_those_of_the_keyring_included(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        place.environment |= {
+            "PYTHONPATH": str(ROOT),
+            "PYTHON_KEYRING_BACKEND": KEYRING_BACKEND,
+            "MOORING_TEST_KEYRING": str(tmp_path / "keyring.json"),
+        }
+        await keep(place, "one", "in-the-file")
+        await keep(place, "two", "in-the-keyring", "--keyring")
+        assert json.loads((tmp_path / "keyring.json").read_text())
+        plan = await place.done("uninstall", "--dry-run")
+        assert "1 secret in the system's keyring: two" in plan
+        await place.done("uninstall", "--yes")
+        assert json.loads((tmp_path / "keyring.json").read_text()) == {}
+        assert not place.state.exists()
+
+
 async def test_what_is_not_moorings_stays(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         await place.done("run", "demo", "--", *DEMO)
@@ -58,3 +79,16 @@ async def test_what_is_not_moorings_stays(tmp_path: Path) -> None:
         told = await place.done("uninstall", "--yes")
         assert "thesis.tex" in told and mine.read_text() == "years of work"
         assert [path.name for path in place.state.iterdir()] == ["thesis.tex"]
+
+
+async def test_a_daemon_that_hangs_is_told_of(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        await place.done("run", "demo", "--", *DEMO)
+        pid = (await place.told("daemon", "status"))["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            status, _, err = await place.mooring("uninstall", "--yes")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert status == 1 and "mooring doctor" in err
+        assert (await place.told("status", "demo"))["state"] == "ready", "nothing was removed"

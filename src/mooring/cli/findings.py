@@ -22,7 +22,7 @@ class Level(StrEnum):
 
 COLOURS = {Level.PROBLEM: RED, Level.NOTE: YELLOW}
 MARGIN = 20
-LEAST_WIDTH = 40
+NARROWEST = 40
 
 
 class Finding(NamedTuple):
@@ -50,7 +50,7 @@ def collect(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
 
 def lines(finding: Finding, *, width: int, colour: bool) -> Iterator[str]:
     """As people read it: the remedy below, everything within the width."""
-    room = max(width - MARGIN, LEAST_WIDTH)
+    room = max(width - MARGIN, NARROWEST)
     text = wrap(printable(finding.text), room, break_long_words=False, break_on_hyphens=False)
     level = painted(f"{finding.level:7}", COLOURS.get(finding.level, "") if colour else "")
     yield f"{level}  {finding.check:9}  {text[0]}"

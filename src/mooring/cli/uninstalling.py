@@ -17,14 +17,15 @@ from mooring.cli import serving_at_login
 from mooring.cli.changing import end_daemon
 from mooring.cli.service_managers import find_manager
 from mooring.cli.telling import count
-from mooring.errors import Unavailable, UserError
+from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import Places, find_places
+from mooring.secrets.vault import Vault
 
 __all__ = ["uninstall"]
 
 MADE = ("state.db", "state.db-wal", "state.db-shm", "daemon.lock", "daemon.log", "daemon.sock", "token")
 MADE_DIRECTORIES = ("logs", "instances")
-MADE_ASIDE = ("state.db.damaged-*", "token.new")
+MADE_ASIDE = ("state.db.damaged-*", "token.new", "secrets.json*", "secrets.lock")
 PATIENCE_S = 5.0
 
 
@@ -73,9 +74,12 @@ def _steps(places: Places) -> Iterator[Step]:
         yield Step(text, lambda: end_daemon(wait=True))
     if (service := _service()) is not None:
         yield Step(f"remove the service {service}", serving_at_login.uninstall)
+    if secrets := _secrets_elsewhere(places):
+        text = f"delete {count(len(secrets), 'secret')} in the system's keyring: {', '.join(secrets)}"
+        yield Step(text, lambda: [Vault(places.secrets).remove(name) for name in secrets])
     made = _made(places)
     if made:
-        text = f"delete {count(len(made), 'file')} in {places.state}: servers, sessions, events, logs"
+        text = f"delete {count(len(made), 'file')} in {places.state}: servers, sessions, secrets, logs"
         yield Step(text, lambda: _delete(places))
 
 
@@ -96,6 +100,15 @@ def _service() -> Path | None:
     except UserError:  # nobody who could have one
         return None
     return manager.file if manager.file.exists() else None
+
+
+def _secrets_elsewhere(places: Places) -> list[str]:
+    """Those that are not in a file of ours."""
+    try:
+        kept = Vault(places.secrets).all()
+    except MooringError:  # damaged: then nobody knows
+        return []
+    return [name for name, secret in kept.items() if secret.value is None]
 
 
 def _made(places: Places) -> list[Path]:

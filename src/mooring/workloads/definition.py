@@ -9,6 +9,7 @@ import msgspec
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.stopping import StopPatience
+from mooring.secrets.references import Reference, parse
 from mooring.supervise.restart import RestartPolicy
 
 __all__ = ["ServerOptions", "dump_options", "load_options"]
@@ -24,13 +25,28 @@ class ServerOptions:
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Complete: nothing of our own environment is added but the marker."""
+    """Complete but for `env_references`: nothing of our own environment is added but the marker."""
+    env_references: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values are elsewhere, as `secrets.references` has them; looked up at each start.
+
+    What is no such value is refused with ValueError, here and (as a malformed description) by `load_options`.
+    """
     cwd: Path | None = None
     spare: int = 1
     """Instances kept ready for the next session while there are sessions."""
     sessions: SessionPolicy = field(default_factory=SessionPolicy)
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
     patience: StopPatience = field(default_factory=StopPatience)
+
+    def __post_init__(self) -> None:
+        for text in self.env_references.values():
+            parse(text)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What its values refer to, each once."""
+        found = (parse(text).references for text in self.env_references.values())
+        return tuple(dict.fromkeys(reference for references in found for reference in references))
 
     @property
     def max_instances(self) -> int:

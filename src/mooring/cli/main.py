@@ -14,11 +14,12 @@ from mooring import __version__
 from mooring.cli.completion import completion
 from mooring.cli.doctor import doctor
 from mooring.cli.events import events
+from mooring.cli.layout import SectionedGroup
 from mooring.cli.logs import logs
 from mooring.cli.run import run
 from mooring.cli.secret import secret
 from mooring.cli.serve import serve
-from mooring.cli.servers import COMMANDS
+from mooring.cli.servers import daemon, ls, restart, rm, start, status, stop
 from mooring.cli.service import service
 from mooring.cli.stdio import stdio
 from mooring.cli.uninstall import uninstall
@@ -48,25 +49,18 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXAMPLES
+    cls=SectionedGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXAMPLES,
 )
 @click.version_option(__version__, message="mooring %(version)s")
 def cli() -> None:
     """Run any MCP server behind one endpoint that never loses a call."""
 
 
-cli.add_command(run)
-for command in COMMANDS:
-    cli.add_command(command)
-cli.add_command(logs)
-cli.add_command(events)
-cli.add_command(secret)
-cli.add_command(serve)
-cli.add_command(service)
-cli.add_command(doctor)
-cli.add_command(uninstall)
-cli.add_command(stdio)
-cli.add_command(completion)
+cli.add_section("Servers", run, ls, status, logs, events, start, stop, restart, rm, stdio, secret)
+cli.add_section("The daemon", serve, daemon, service)
+cli.add_section("When you need it", doctor, completion, uninstall)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -15,7 +15,7 @@ EXAMPLES = """\
 \b
 Examples:
   mooring serve
-  MOORING_PORT=4680 MOORING_STATE_DIR=/srv/mooring mooring serve --log-format json
+  MOORING_PORT=4680 mooring serve --log-format json
 
 \b
 Exit status:

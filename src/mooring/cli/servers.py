@@ -7,7 +7,7 @@ import click
 
 from mooring.cli.names import KNOWN_NAME
 
-__all__ = ["COMMANDS"]
+__all__ = ["as_json", "daemon", "examples", "ls", "restart", "rm", "start", "status", "stop"]
 
 # What they do is in `showing` and `changing`, loaded when one runs: `mooring --help` must feel instant.
 
@@ -110,7 +110,11 @@ def daemon() -> None:
     """The process that runs all servers. run, start, restart and stdio start it if it does not run."""
 
 
-@daemon.command("status", short_help="Does it run?")
+@daemon.command(
+    "status",
+    short_help="Does it run?",
+    epilog=examples("mooring daemon status", "mooring daemon status --json"),
+)
 @as_json
 def daemon_status(as_json: bool) -> None:
     """Tell whether the daemon runs, and where."""
@@ -119,13 +123,12 @@ def daemon_status(as_json: bool) -> None:
     showing.show_daemon(as_json=as_json)
 
 
-@daemon.command("stop", short_help="End it.")
+@daemon.command(
+    "stop", short_help="End it.", epilog=examples("mooring daemon stop", "mooring daemon stop --no-wait")
+)
 @no_wait
 def daemon_stop(no_wait: bool) -> int:
     """End the daemon, after the calls in flight. Its servers come back with the next one."""
     from mooring.cli import changing  # noqa: PLC0415
 
     return changing.end_daemon(wait=not no_wait)
-
-
-COMMANDS = (ls, status, stop, start, restart, rm, daemon)

@@ -141,7 +141,8 @@ class Lifecycle(RuleBasedStateMachine):
             self._forget(name)
             return
         server = self.daemon.ask("GET", f"/servers/{name}")
-        self.wanted[name] = Wanted(self.wanted[name].kind, server["desired"] == "stopped")
+        # (Its generation may be the same: to start what runs is nothing.)
+        self.wanted[name].is_stopped = server["desired"] == "stopped"
         self.what_is_wanted_is_true()
         self.start(name)  # what comes next must not depend on who was quicker
 
@@ -238,7 +239,7 @@ class Lifecycle(RuleBasedStateMachine):
         for server in self.daemon.ask("GET", "/servers"):
             there, generation = self.wanted[server["name"]], server["generation"]
             if generation != there.generation:
-                assert generation > self.highest, "this one was there before"
+                assert generation > self.highest, f"{generation} may have been there: {self.highest} was"
                 there.generation = self.highest = generation
 
     def sessions_stay_valid(self) -> None:

@@ -11,7 +11,7 @@ import click
 
 from mooring.cli.main import cli
 
-__all__ = ["PAGE", "commands", "page"]
+__all__ = ["PAGE", "WIDTH", "commands", "page", "root"]
 
 PAGE = Path(__file__).parents[1] / "docs/cli.md"
 WIDTH = 80
@@ -24,33 +24,35 @@ What `mooring COMMAND --help` says. [For scripts](commands.md) has what is an in
 """
 
 
-def commands(group: click.Group = cli, parent: click.Context | None = None) -> Iterator[click.Context]:
-    """All of them, each after the group it belongs to; hidden ones are left out."""
-    for name in group.list_commands(parent or click.Context(group)):
+def root() -> click.Context:
+    """Of `mooring` itself."""
+    settings = {**cli.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    return click.Context(cli, info_name="mooring", **settings)
+
+
+def commands(parent: click.Context) -> Iterator[click.Context]:
+    """All of a group, each after the group it belongs to; hidden ones are left out."""
+    group = parent.command
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(parent):
         command = group.commands[name]
         if command.hidden:
             continue
-        context = click.Context(
-            command, parent=parent, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH
-        )
+        context = click.Context(command, parent=parent, info_name=name)
         yield context
         if isinstance(command, click.Group):
-            yield from commands(command, context)
+            yield from commands(context)
 
 
 def page() -> str:
     """The page as the commands are now."""
-    names = cli.context_settings["help_option_names"]
-    root = click.Context(
-        cli, info_name="mooring", terminal_width=WIDTH, max_content_width=WIDTH, help_option_names=names
-    )
-    sections = [_section("mooring", root), *(_section(one.command_path, one) for one in commands(cli, root))]
-    return HEAD + "".join(sections)
+    whole = root()
+    return HEAD + "".join(_section(one) for one in (whole, *commands(whole)))
 
 
-def _section(title: str, context: click.Context) -> str:
+def _section(context: click.Context) -> str:
     help = "\n".join(line.rstrip() for line in context.get_help().splitlines())
-    return f"\n## `{title}`\n\n```text\n{help}\n```\n"
+    return f"\n## `{context.command_path}`\n\n```text\n{help}\n```\n"
 
 
 def main() -> None:

@@ -5,10 +5,9 @@ import re
 import click
 import pytest
 
-from mooring.cli.main import cli
-from tests.cli_page import PAGE, WIDTH, commands, page
+from tests.cli_page import PAGE, WIDTH, commands, page, root
 
-ALL = {context.command_path: context for context in commands(cli, click.Context(cli, info_name="mooring"))}
+ALL = {context.command_path: context for context in commands(root())}
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -16,6 +16,7 @@ from mooring.runtimes.environment import build_environment, read_env_file
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
+from mooring.workloads.definition import Borrowed
 
 __all__ = ["check_server", "plan_foreground", "plan_server"]
 
@@ -49,16 +50,18 @@ def plan_server(
     file_variables: dict[str, str] = {}
     for name in given["env_file"]:
         file_variables |= read_env_file(Path(name))
+    env = build_environment(
+        ours,
+        inherit_env=given["inherit_env"],
+        pass_env=given["pass_env"],
+        env_file=file_variables,
+        env=dict(given["env"]),
+    )
     return ServerOptions(
         name=given["name"],
         argv=command,
-        env=build_environment(
-            ours,
-            inherit_env=given["inherit_env"],
-            pass_env=given["pass_env"],
-            env_file=file_variables,
-            env=dict(given["env"]),
-        ),
+        env=env,
+        borrowed=_borrowed(given, {**file_variables, **dict(given["env"])}, env),
         cwd=Path(given["cwd"]).absolute() if given["cwd"] else None,
         # A process that stands anyway needs none beside it.
         spare=0 if given["shared"] and "spare" not in chosen else given["spare"],
@@ -75,6 +78,13 @@ def plan_server(
         restarts=RestartPolicy(restart=not given["no_restart"]),
         patience=StopPatience(given["eof_grace"], given["stop_grace"]),
     )
+
+
+def _borrowed(given: Mapping[str, Any], values: Collection[str], env: Collection[str]) -> Borrowed:
+    """Which of the variables are ours; `values`: those whose values were given."""
+    named = sorted(set(given["pass_env"]) - set(values))
+    unnamed = sorted(set(env) - set(values) - set(named))
+    return Borrowed(all=given["inherit_env"], named=tuple(named), unnamed=tuple(unnamed))
 
 
 def check_server(options: ServerOptions) -> None:

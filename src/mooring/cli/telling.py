@@ -55,6 +55,8 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
         yield "", f"the next call tries it again; so does: mooring start {server['name']}"
     yield "url", server["url"]
     yield "command", shlex.join(server["command"])
+    if server["origin"]:
+        yield "file", server["origin"]
     yield "generation", f"{server['generation']}, owned by the daemon (pid {server['pid']})"
     if server["started_at"] is not None:
         yield "started", f"{age(server['started_at'])} ago, {count(server['restarts'], 'restart')}"

@@ -13,6 +13,7 @@ import click
 from mooring import __version__
 from mooring.cli.completion import completion
 from mooring.cli.events import events
+from mooring.cli.file_commands import FILE_COMMANDS
 from mooring.cli.logs import logs
 from mooring.cli.run import run
 from mooring.cli.serve import serve
@@ -52,7 +53,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
-for command in COMMANDS:
+for command in (*COMMANDS, *FILE_COMMANDS):
     cli.add_command(command)
 cli.add_command(logs)
 cli.add_command(events)

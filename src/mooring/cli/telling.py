@@ -97,5 +97,8 @@ def why_not_ready(server: Json) -> tuple[str, str]:
         text = f"{name} is not ready: {tried}; {state_in_words(server).removeprefix('backoff: ')}"
     hints = [server["hint"]] if server["hint"] else []
     hints.append(f"mooring status {name} and mooring logs {name} tell more")
-    hints.append(f"to change it: mooring run {name} --replace -- COMMAND; to give it up: mooring rm {name}")
+    change = f"mooring run {name} --replace -- COMMAND"
+    if server["origin"]:
+        change = f"edit {server['origin']}, then mooring up"
+    hints.append(f"to change it: {change}; to give it up: mooring rm {name}")
     return text, "; ".join(hints)

@@ -126,7 +126,7 @@ pass_env = ["NOPE"]
         "8:14: ${input:token} is not a variable; "
         "write ${NAME} or ${NAME:-default}, and $${ for the text itself",
         "10:1: 'pip:x' is not a source; write npx:PACKAGE[@VERSION], uvx:PACKAGE[@VERSION] or python:MODULE, "
-        "or give the command itself after --",
+        "or give a command",
         "13:1: the command is empty",
         "16:1: the variable NOPE is to be passed on but is not set",
     ]

@@ -12,6 +12,16 @@ __all__ = ["FILE_COMMANDS"]
 file = click.option(
     "-f", "--file", type=click.Path(dir_okay=False), metavar="FILE", help="The file.  [default: mooring.toml]"
 )
+A_FILE = """
+\b
+A mooring.toml:
+  [servers.time]
+  from = "uvx:mcp-server-time"
+\b
+  [servers.files]
+  command = "npx -y @modelcontextprotocol/server-filesystem ${HOME}/src"
+  idle_timeout = "2h"
+"""
 dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 
 
@@ -22,7 +32,8 @@ dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done,
         "mooring up",
         "mooring up -f ~/.cursor/mcp.json",
         "mooring export --all > mooring.toml",
-    ),
+    )
+    + A_FILE,
 )
 @file
 @dry_run

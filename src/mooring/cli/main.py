@@ -28,6 +28,7 @@ EXAMPLES = """\
 Examples:
   mooring run time -- uvx mcp-server-time
   mooring run notes --from npx:@modelcontextprotocol/server-memory
+  mooring up -f mooring.toml
   mooring ls
   mooring stdio time
   mooring run --help

@@ -159,7 +159,7 @@ class _Maker:
         return [self._expanded(("command",), word) for word in words or ()]
 
     def _source(self, text: str) -> list[str]:
-        return list(self._parsed(("from",), parse_source, self._expanded(("from",), text)) or ())
+        return list(self._parsed(("from",), _parse_source, self._expanded(("from",), text)) or ())
 
     def _setting(self, key: str, value: Any) -> Any:
         """As `mooring run` has it after parsing."""
@@ -187,6 +187,13 @@ class _Maker:
         value = self._expanded(("env", name), text)
         self._parsed(("env", name), parse_variable, name)
         return self._parsed(("env", name), parse_assignment, f"{name}={value}") or (name, "")
+
+
+def _parse_source(text: str) -> tuple[str, ...]:
+    try:
+        return parse_source(text)
+    except ValueError as error:
+        raise ValueError(str(error).replace("give the command itself after --", "give a command")) from None
 
 
 def _literal_secrets(document: Document, entry: Entry) -> list[Remark]:

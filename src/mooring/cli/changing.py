@@ -15,7 +15,7 @@ from mooring.cli.reach import reach
 from mooring.cli.telling import Json, count
 from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
 from mooring.cli.words import printable
-from mooring.errors import MooringError, exit_status
+from mooring.errors import MooringError, UserError, exit_status
 
 __all__ = [
     "CHANGES",
@@ -180,20 +180,25 @@ def end_daemon(*, wait: bool) -> int:
     except NotRunning as error:
         click.echo(error.message)  # which is what was wanted
         return 0
-    pid = client.ask("GET", "/daemon")["pid"]
     try:
-        with (
-            contextlib.suppress(ProcessLookupError),
-            _Process(pid) as ending,
-        ):  # it may end by itself just now
-            client.ask("POST", "/daemon/stop")
-            while wait and not ending.has_ended():
-                pass
+        _end(client, wait=wait)
     except KeyboardInterrupt:
         click.echo("Mooring is being stopped, and goes on without you: mooring daemon status", err=True)
         return INTERRUPTED
     click.echo("Mooring has stopped" if wait else "Mooring is being stopped")
     return 0
+
+
+def _end(client: ApiClient, *, wait: bool) -> None:
+    with contextlib.suppress(ProcessLookupError, NotRunning):  # it may end by itself just now
+        about = client.ask("GET", "/daemon")
+        with _Process(about["pid"]) as ending:
+            # The pid may be another's by now, unless the same one still answers.
+            if client.ask("GET", "/daemon")["nonce"] != about["nonce"]:
+                raise UserError("another daemon has just taken its place", code="conflict", hint="try again")
+            client.ask("POST", "/daemon/stop")
+            while wait and not ending.has_ended():
+                pass
 
 
 class _Process:

@@ -12,13 +12,16 @@ import click
 
 from mooring import __version__
 from mooring.cli.completion import completion
+from mooring.cli.doctor import doctor
 from mooring.cli.events import events
 from mooring.cli.file_commands import FILE_COMMANDS
 from mooring.cli.logs import logs
 from mooring.cli.run import run
 from mooring.cli.serve import serve
 from mooring.cli.servers import COMMANDS
+from mooring.cli.service import service
 from mooring.cli.stdio import stdio
+from mooring.cli.uninstall import uninstall
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["cli", "main"]
@@ -59,6 +62,9 @@ for command in (*COMMANDS, *FILE_COMMANDS):
 cli.add_command(logs)
 cli.add_command(events)
 cli.add_command(serve)
+cli.add_command(service)
+cli.add_command(doctor)
+cli.add_command(uninstall)
 cli.add_command(stdio)
 cli.add_command(completion)
 

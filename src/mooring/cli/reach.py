@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api.client import ApiClient, NotRunning
-from mooring.errors import Unavailable
+from mooring.errors import MooringError, Unavailable
 from mooring.host.places import Places, find_places, using
 
 __all__ = ["reach"]
@@ -43,6 +43,7 @@ def _start(places: Places, client: ApiClient) -> None:
     places.make()
     with using(places.log), open(places.log, "ab", opener=_private) as log:
         begins_at = log.tell()
+    _start_service()
     command = [sys.executable, "-m", "mooring", "serve", "--detached"]
     process: subprocess.Popen[bytes] | None = None
     give_up_at = time.monotonic() + START_S
@@ -68,6 +69,16 @@ def _start(places: Places, client: ApiClient) -> None:
     raise Unavailable(
         "Mooring was started and does not answer", code="daemon_silent", hint=f"see {places.log}"
     )
+
+
+def _start_service() -> None:
+    """If the system starts it at login it is to do so now, too: else it would end when we log out."""
+    from mooring.cli import serving_at_login  # noqa: PLC0415 - rarely needed
+
+    try:
+        serving_at_login.start_if_ours()
+    except MooringError as error:
+        print(f"note: the service cannot be started: {error.message}", file=sys.stderr)
 
 
 def _private(path: str, flags: int) -> int:

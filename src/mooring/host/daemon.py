@@ -28,8 +28,9 @@ from mooring.host import metrics
 from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_beside_many
 from mooring.host.loops import run_with_signals
+from mooring.host.manager import tell_manager
 from mooring.host.neighbours import explained
-from mooring.host.ownership import Ownership, owning
+from mooring.host.ownership import Ownership, check_nobody_answers, owning
 from mooring.host.places import Places, using
 from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
@@ -88,6 +89,7 @@ async def run(options: DaemonOptions, stop: Stop) -> int:
     places.make()
     boot = boot_id()
     with owning(places.lock) as ownership, contextlib.ExitStack() as opened:
+        await asyncio.to_thread(check_nobody_answers, places)
         roll = Roll(places.roll, boot)
         leftovers = await asyncio.to_thread(end_leftovers, roll)
         with using(places.logs):
@@ -189,6 +191,7 @@ class _Serving:
                 return 0
             await self._listen()
             ownership.tell(**msgspec.to_builtins(self._about()))
+            tell_manager("READY=1", f"MAINPID={os.getpid()}", f"STATUS=serving at port {self._port}")
             await self._fleet.history.opened(f"pid {os.getpid()}, version {__version__}")
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
             await self._stop.wait_requested()
@@ -212,6 +215,7 @@ class _Serving:
         """By the contract (`host.shutdown`); returns how many calls were cut."""
         cause, timeout_s = self._stop.cause, self._options.drain_timeout_s
         log.info("%s: stopping", cause, extra={"event": "draining", "cause": cause})
+        tell_manager("STOPPING=1", f"STATUS={cause}: calls in flight finish")
         self._listener.announce_drain()
         self._control.announce_drain()
         await self._stop.wait_forced(self._options.drain_delay_s)

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from mooring.cli.files.definitions import MAX_FILE_CHARACTERS, Asked, define, read_file
 from mooring.cli.files.reading import BadFile, parse
 from mooring.cli.files.secret_looks import is_reference, looks_secret, secret_name, shown_command
 from mooring.cli.files.settings import SETTINGS, settings_of
 from mooring.cli.files.variables import escaped, expand, has_variables
+from mooring.cli.main import cli
 from mooring.errors import UserError
 from mooring.host.options import ServerOptions
 from mooring.proxy.policy import SessionPolicy
@@ -90,6 +92,11 @@ def test_what_is_not_said_is_as_run_has_it(tmp_path: Path) -> None:
     assert one(tmp_path, "[servers.time]\ncommand = 'x'\nshared = false\n").sessions.shared == 0
     everything = one(tmp_path, "[servers.time]\ncommand = 'x'\ninherit_env = true\n")
     assert everything.borrowed.all and everything.env["NAME"] == "of mine"
+
+
+def test_run_itself_is_not_changed_by_being_asked_for_its_defaults(tmp_path: Path) -> None:
+    one(tmp_path, "[servers.time]\ncommand = 'x'\n")
+    assert CliRunner().invoke(cli, ["run", "-h"]).exit_code == 0
 
 
 def test_the_command_of_json_is_a_program(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 
-__all__ = ["Borrowed", "ServerOptions", "dump_options", "load_options", "same_request"]
+__all__ = ["Borrowed", "ServerOptions", "asked_env", "dump_options", "load_options", "same_request"]
 
 LEAST_LEAVING = 16
 """Processes that may be in the middle of being stopped, however few sessions there can be."""
@@ -53,16 +53,17 @@ class ServerOptions:
         return in_use + max(in_use, LEAST_LEAVING)
 
 
+def asked_env(options: ServerOptions) -> dict[str, str]:
+    """Its variables, but for those that merely came along."""
+    unnamed = frozenset(options.borrowed.unnamed)
+    return {name: value for name, value in options.env.items() if name not in unnamed}
+
+
 def same_request(one: ServerOptions, other: ServerOptions) -> bool:
     """Was the same asked for, if perhaps from another terminal?"""
-    return one.borrowed.all == other.borrowed.all and _without_surroundings(one) == _without_surroundings(
-        other
-    )
-
-
-def _without_surroundings(options: ServerOptions) -> ServerOptions:
-    unnamed = frozenset(options.borrowed.unnamed)
-    return replace(options, env={name: value for name, value in options.env.items() if name not in unnamed})
+    if one.borrowed.all != other.borrowed.all:
+        return False
+    return replace(one, env=asked_env(one)) == replace(other, env=asked_env(other))
 
 
 def dump_options(options: ServerOptions) -> bytes:

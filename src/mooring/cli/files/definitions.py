@@ -106,7 +106,8 @@ class _Maker:
         self._entry = entry
         self._folder = folder
         self._environ = environ
-        self._context = run.make_context(run.name, [entry.name, "--", "command"])
+        # Without an option for help: click would remember it for the command itself, and not as `cli` has it.
+        self._context = run.make_context(run.name, [entry.name, "--", "command"], help_option_names=[])
         """Of a command line without any options: it has the defaults."""
 
     def make(self) -> ServerOptions | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from mooring.cli.files.secret_looks import shown_command
 from mooring.cli.files.settings import SETTINGS
 from mooring.errors import UserError
-from mooring.workloads.definition import ServerOptions, same_request
+from mooring.workloads.definition import ServerOptions, asked_env, same_request
 
 __all__ = ["Action", "Known", "Plan", "Step", "plan_down", "plan_up"]
 
@@ -132,10 +132,7 @@ def _word(value: object) -> str:
 
 def _changed_variables(old: ServerOptions, new: ServerOptions) -> str:
     """By name only."""
-    before, after = (
-        {name: value for name, value in options.env.items() if name not in options.borrowed.unnamed}
-        for options in (old, new)
-    )
+    before, after = asked_env(old), asked_env(new)
     signs = dict.fromkeys(before.keys() - after.keys(), "-")
     signs |= dict.fromkeys(after.keys() - before.keys(), "+")
     signs |= {name: "~" for name in before.keys() & after.keys() if before[name] != after[name]}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from mooring.cli.files.secret_looks import looks_secret, secret_name, word_looks_secret
 from mooring.cli.files.settings import settings_of
 from mooring.cli.files.variables import escaped
-from mooring.workloads.definition import ServerOptions
+from mooring.workloads.definition import ServerOptions, asked_env
 
 __all__ = ["Written", "as_json", "as_toml", "written"]
 
@@ -58,9 +58,8 @@ def _words(options: ServerOptions, advice: dict[str, str]) -> Iterator[str]:
 
 
 def _variables(options: ServerOptions, advice: dict[str, str]) -> Iterator[tuple[str, str]]:
-    borrowed = {*options.borrowed.named, *options.borrowed.unnamed}
-    for name, value in sorted(options.env.items()):
-        if name in borrowed:
+    for name, value in sorted(asked_env(options).items()):
+        if name in options.borrowed.named:
             continue
         if looks_secret(name, value):
             secret = secret_name(options.name, name)

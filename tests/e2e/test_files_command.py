@@ -335,3 +335,29 @@ async def test_the_schema_is_printed_without_a_daemon(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         assert json.loads(await place.done("export", "--schema"))["title"] == "mooring.toml"
         assert not place.state.exists()
+
+
+async def test_references_are_kept_as_such_and_begin_at_the_file(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        folder = Folder(place, tmp_path / "work")
+        (folder.path / "token").write_text("canary\n")
+        folder.write(
+            *demo(
+                "one", 'env = { API_TOKEN = "file:token", H = "Bearer {file:token}", L = "literal:env:X" }'
+            ),
+            *demo("other", 'env = { T = "secret:nowhere" }'),
+        )
+        status, out, err = await folder.up()
+        assert status == 1 and "one is started" in out and "other is" not in out
+        assert "there is no secret named nowhere" in err and "looks like a secret" not in err
+        token = folder.path / "token"
+        assert (await place.told("status", "one"))["references"] == [f"file:{token}"]
+        exported = await place.done("export", "one")
+        assert f'API_TOKEN = "file:{token}"\nH = "Bearer {{file:{token}}}"\nL = "literal:env:X"\n' in exported
+        folder.file.write_text(exported)
+        assert await folder.done() == ["1 the same", "= one  the same"]
+        folder.file.write_text(exported.replace("Bearer ", "Token "))
+        assert (await folder.done("--dry-run"))[1:] == ["~ one  env: ~ H"]
+        folder.file.write_text(exported.replace(f"Bearer {{file:{token}}}", "Bearer {file:token"))
+        status, _, err = await folder.up()
+        assert status == 2 and ":7:1: '{file:' has no closing brace" in err

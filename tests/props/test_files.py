@@ -22,6 +22,7 @@ FILE = "/here/mooring.toml"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 NAMES = st.sampled_from(["a", "b", "c", "d-1", "e"])
 SPANS = st.integers(0, 10**7).map(lambda ms: ms / 1000)
+REFERENCES = st.sampled_from([{}, {"API_TOKEN": "secret:x"}, {"H": "Bearer {file:/a ${b}} {env:C}"}])
 SURROUNDINGS = st.dictionaries(st.sampled_from(["HOME", "PATH", "TERM"]), TEXTS)
 
 
@@ -39,6 +40,7 @@ def servers(draw: st.DrawFn) -> ServerOptions:
         name=name,
         argv=argv,
         env=env | around,
+        env_references=draw(REFERENCES),
         cwd=Path("/"),
         spare=draw(st.integers(0, 3)),
         sessions=SessionPolicy(
@@ -180,7 +182,7 @@ def test_every_key_of_toml_has_its_place(data: dict[str, Any]) -> None:
     for keys, at in offsets.items():
         if isinstance(keys[-1], str):
             assert text.startswith(inline(keys[-1]), at)
-        assert nearest(offsets, (*keys, "unknown", 7)) == at
+        assert nearest(offsets, (*keys, "longer than any", 7)) == at
 
 
 @given(st.dictionaries(TEXTS, st.dictionaries(TEXTS, TEXTS | st.lists(st.integers(), max_size=3))))

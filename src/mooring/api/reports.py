@@ -53,6 +53,7 @@ def report(seen: Seen, *, pid: int, url: str, memory_of: Callable[[int], int], n
         versions=[] if live is None else _versions(live),
         command=[] if seen.options is None else list(seen.options.argv),
         origin=wanted.origin,
+        references=[] if seen.options is None else [str(one) for one in seen.options.references],
     )
 
 

@@ -92,6 +92,8 @@ class Server(msgspec.Struct, kw_only=True):
     versions: list[str]
     """Revisions of the protocol that the server and its sessions speak."""
     command: list[str]
+    references: list[str]
+    """Where values of its variables come from, such as secret:NAME; never a value."""
     origin: str
     """The file that it was made from; empty if somebody asked for it alone."""
 

@@ -17,6 +17,7 @@ from mooring.cli.events import events
 from mooring.cli.file_commands import FILE_COMMANDS
 from mooring.cli.logs import logs
 from mooring.cli.run import run
+from mooring.cli.secret import secret
 from mooring.cli.serve import serve
 from mooring.cli.servers import COMMANDS
 from mooring.cli.service import service
@@ -61,6 +62,7 @@ for command in (*COMMANDS, *FILE_COMMANDS):
     cli.add_command(command)
 cli.add_command(logs)
 cli.add_command(events)
+cli.add_command(secret)
 cli.add_command(serve)
 cli.add_command(service)
 cli.add_command(doctor)

@@ -62,6 +62,7 @@ Examples:
   mooring run time --from uvx:mcp-server-time -- --local-timezone UTC
   mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring run git --pass-env GITHUB_TOKEN -- uvx mcp-server-git
+  mooring run linear --env LINEAR_API_KEY=secret:linear -- npx linear-mcp
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
   mooring run --foreground demo --port 0 -- python -m mooring.demo
   mooring run --foreground fs -- \\
@@ -134,7 +135,8 @@ def _in_kubernetes() -> bool:
     multiple=True,
     type=Parsed("K=V", parse_assignment),
     metavar="K=V",
-    help="Set a variable for the server. Repeatable; wins over everything else.",
+    help="Set a variable for the server. Repeatable; wins over everything else. V may name where the value "
+    "is: secret:NAME, keyring:NAME, file:PATH or env:NAME; also inside a text, as in 'Bearer {secret:NAME}'.",
 )
 @environment(
     "--env-file",

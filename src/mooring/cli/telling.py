@@ -57,6 +57,8 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
     yield "command", shlex.join(server["command"])
     if server["origin"]:
         yield "file", server["origin"]
+    if server["references"]:
+        yield "references", ", ".join(server["references"])
     yield "generation", f"{server['generation']}, owned by the daemon (pid {server['pid']})"
     if server["started_at"] is not None:
         yield "started", f"{age(server['started_at'])} ago, {count(server['restarts'], 'restart')}"

@@ -45,12 +45,15 @@ from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.runtimes.household import Household
 from mooring.runtimes.leftovers import end_leftovers
 from mooring.runtimes.roll import Roll, boot_id
+from mooring.secrets.resolving import Resolver
+from mooring.secrets.vault import Vault
 from mooring.store.database import StoreError
 from mooring.store.store import Store
 from mooring.wire.http import Exchange, Headers, Response
 from mooring.workloads.fleet import Fleet
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.recovery import tell_of_damage, tell_of_leftovers, tell_of_predecessor
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.state import State
 
 __all__ = ["DaemonOptions", "main", "run"]
@@ -150,6 +153,7 @@ class _Serving:
             clock=time.monotonic,
             wall=time.time,
             household=household,
+            resolving=Resolving(_resolver(options.places)),
         )
         self._api = Api(
             self._fleet,
@@ -241,6 +245,16 @@ class _Serving:
         for listener in (self._listener, self._control):
             listener.abort()
             await listener.aclose()
+
+
+def _resolver(places: Places) -> Resolver:
+    """Where references lead. The environment of whoever runs a command is not ours to read, nor to keep."""
+    remedy = (
+        "mooring secret set {name} keeps it: then write secret:{name}; --pass-env {name} copies your value; "
+        "or set it for the daemon: mooring daemon stop, and start it from where it is set"
+    )
+    whose = "the environment of the daemon"
+    return Resolver(Vault(places.secrets), os.environ, whose=whose, remedy=remedy)
 
 
 def _limits() -> Limits:

@@ -9,6 +9,7 @@ import msgspec
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.stopping import StopPatience
+from mooring.secrets.references import Reference, literally, parse
 from mooring.supervise.restart import RestartPolicy
 
 __all__ = ["Borrowed", "ServerOptions", "asked_env", "dump_options", "load_options", "same_request"]
@@ -36,7 +37,12 @@ class ServerOptions:
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Complete: nothing of our own environment is added but the marker."""
+    """Complete but for `env_references`: nothing of our own environment is added but the marker."""
+    env_references: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values are elsewhere, as `secrets.references` has them; looked up at each start.
+
+    What is no such value is refused with ValueError, here and (as a malformed description) by `load_options`.
+    """
     cwd: Path | None = None
     spare: int = 1
     """Instances kept ready for the next session while there are sessions."""
@@ -46,6 +52,16 @@ class ServerOptions:
     borrowed: Borrowed = field(default_factory=Borrowed, compare=False)
     """Where `env` came from: for whoever writes it down as a file, or compares it with one."""
 
+    def __post_init__(self) -> None:
+        for text in self.env_references.values():
+            parse(text)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What its values refer to, each once."""
+        found = (parse(text).references for text in self.env_references.values())
+        return tuple(dict.fromkeys(reference for references in found for reference in references))
+
     @property
     def max_instances(self) -> int:
         """Processes at once: for sessions, spares and a probe, and as many again that are being stopped."""
@@ -54,9 +70,10 @@ class ServerOptions:
 
 
 def asked_env(options: ServerOptions) -> dict[str, str]:
-    """Its variables, but for those that merely came along."""
+    """Its variables as they were asked for, but for those that merely came along."""
     unnamed = frozenset(options.borrowed.unnamed)
-    return {name: value for name, value in options.env.items() if name not in unnamed}
+    texts = {name: literally(value) for name, value in options.env.items() if name not in unnamed}
+    return texts | dict(options.env_references)
 
 
 def same_request(one: ServerOptions, other: ServerOptions) -> bool:

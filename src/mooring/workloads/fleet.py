@@ -35,6 +35,7 @@ from mooring.workloads.definition import ServerOptions, dump_options, load_optio
 from mooring.workloads.generation import Generation
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.history import History
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.state import State
 
 __all__ = ["Addresses", "Conflict", "Fleet", "Seen"]
@@ -115,6 +116,7 @@ class Fleet:
         clock: Callable[[], float],
         wall: Callable[[], float],
         household: Household | None = None,
+        resolving: Resolving | None = None,
     ) -> None:
         self._state = state
         self.history = History(state, wall)
@@ -122,6 +124,7 @@ class Fleet:
         self._clock = clock
         self._wall = wall
         self._household = household
+        self._resolving = resolving
         self._servers: dict[str, _Server] = {}
         self._adding = asyncio.Lock()
         self._leaving: set[Generation] = set()
@@ -186,6 +189,9 @@ class Fleet:
         `origin`: the file that asks for it. `adopt`: it is that file's from now on, whosever it was.
         """
         definition = dump_options(options)
+        known = self._servers.get(options.name)
+        if known is None or known.options != options:
+            await self._check_references(options)
         async with self._adding:
             server = self._servers.get(options.name)
             if server is None:
@@ -225,6 +231,7 @@ class Fleet:
     async def start(self, name: str) -> None:
         """Have it run, now: also when it is waiting to be restarted."""
         server = self._get(name)
+        await self._check_references(server.options)
         async with server.lock:
             self._check_there(server)
             if server.live is not None and server.live.is_ending:
@@ -237,6 +244,7 @@ class Fleet:
     async def restart(self, name: str, calls_s: float | None, *, wait: bool = True) -> None:
         """End it, then have it run."""
         server = self._get(name)
+        await self._check_references(server.options)
         await self._begin_anew(server, "restarted by request", None, calls_s, wait)
 
     async def stop(self, name: str, calls_s: float | None, *, wait: bool = True) -> int:
@@ -374,6 +382,7 @@ class Fleet:
             clock=self._clock,
             wall=self._wall,
             household=self._household,
+            resolving=self._resolving,
         )
         generation.tell(happening)
         server.live, server.problem = generation, ""
@@ -402,6 +411,11 @@ class Fleet:
             if not server.is_removed:
                 then()
         return cut
+
+    async def _check_references(self, options: ServerOptions | None) -> None:
+        """Whoever asks for it is told what is missing before anything is begun, or ended."""
+        if options is not None and self._resolving is not None:
+            await self._resolving.resolve(options)
 
     def _check_open(self) -> None:
         if self._closing:

@@ -23,6 +23,7 @@ from mooring.workloads.definition import ServerOptions
 from mooring.workloads.era_memory import EraMemory
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.history import History
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.session_keeper import SessionKeeper
 from mooring.workloads.state import State
 from mooring.workloads.workload import Workload
@@ -48,11 +49,19 @@ class Generation:
         clock: Callable[[], float],
         wall: Callable[[], float],
         household: Household | None = None,
+        resolving: Resolving | None = None,
     ) -> None:
         self.name = wanted.name
         self.number = wanted.generation
         self.began_at = wall()
-        self.workload = Workload(options, clock=clock, wall=wall, on_happening=self.tell, household=household)
+        self.workload = Workload(
+            options,
+            clock=clock,
+            wall=wall,
+            on_happening=self.tell,
+            household=household,
+            resolving=resolving,
+        )
         self._state = state
         self._history = history
         command = json.dumps(options.argv)

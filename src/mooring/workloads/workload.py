@@ -15,6 +15,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Container, Coroutine
+from dataclasses import replace
 from typing import NamedTuple
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
@@ -26,6 +27,7 @@ from mooring.runtimes.household import Household
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
+from mooring.secrets.masking import Mask
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
@@ -37,6 +39,7 @@ from mooring.workloads.definition import ServerOptions
 from mooring.workloads.happenings import Happening, exit_happening, given_up_happening, state_happening
 from mooring.workloads.probe import Deaf, Probe
 from mooring.workloads.recollection import Ended, Recollection
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, failure_line, state_line
 
 __all__ = ["InstanceReport", "Workload"]
@@ -84,8 +87,14 @@ class Workload:
         on_ended: Callable[[], None] = lambda: None,
         on_happening: Callable[[Happening], None] = lambda happening: None,
         household: Household | None = None,
+        resolving: Resolving | None = None,
     ) -> None:
+        """`resolving`: who follows its references, if it has any."""
+        if definition.env_references and resolving is None:
+            raise ValueError("references need somebody who follows them")
         self.definition = definition
+        self._resolving = resolving
+        self._mask = Mask()
         self.name = definition.name
         self.exits = 0
         self._clock = clock
@@ -99,6 +108,7 @@ class Workload:
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
         self.proxy = Proxy(self, definition.sessions, clock, definition.name)
+        self.proxy.noise.mask = self._mask
         self.unfinished = Budget(definition.sessions.budget_bytes, definition.max_instances)
         """What instances have written of lines that have not ended."""
         self._runtime = ProcessRuntime(
@@ -158,9 +168,9 @@ class Workload:
 
     # Life
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Can it be started at all? Raises UserError."""
-        check_program(self._spec)
+        check_program(await self._complete_spec())
 
     def start(self) -> None:
         """Begin: speak to one instance, to see whether the server works."""
@@ -239,6 +249,7 @@ class Workload:
         self._working.discard(channel)
         if lent is None:
             return
+        reason = self._mask(reason)  # it may be what the server said
         if failed:
             self._on_failed(lent, reason)
         self._dismiss(lent.instance, reason)
@@ -262,7 +273,7 @@ class Workload:
         try:
             if (full := self._refusal_when_full(0)) is not None:
                 raise full
-            instance = await self._runtime.start(self._spec)
+            instance = await self._runtime.start(await self._complete_spec())
         except (UserError, ServerFailed) as error:
             # It could when we looked before listening: a program was removed, a directory renamed.
             self.supervisor.cannot_start(error)
@@ -277,6 +288,14 @@ class Workload:
             "%s: pid %d started", self.name, instance.pid, extra=self._about(instance, "instance_started")
         )
         return instance
+
+    async def _complete_spec(self) -> ProcessSpec:
+        """With the values that its references lead to now: those of one start, not of the next."""
+        if self._resolving is None or not self.definition.env_references:
+            return self._spec
+        resolved = await self._resolving.resolve(self.definition)
+        self._mask.learn(resolved.values.items())
+        return replace(self._spec, env={**self._spec.env, **resolved.variables})
 
     def _refusal_when_full(self, wanted: int) -> Unavailable | None:
         """Sessions can come and go faster than their processes end."""
@@ -349,6 +368,7 @@ class Workload:
     # What instances do by themselves
 
     def _on_stderr(self, pid: int, text: str) -> None:
+        text = self._mask(text)
         self.recollection.heard(pid, text)
         if self.proxy.noise.admits(len(text)):
             server_log.info("%s", text, extra={"server": self.name, "pid": pid, "event": "server_stderr"})
@@ -448,6 +468,7 @@ class Workload:
             self.revision = handshake.protocol_version
             self.on_met(handshake)
         except ServerFailed as error:
+            error.message = self._mask(error.message)
             if error.code == "initialize_refused" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")
                 return

@@ -21,6 +21,7 @@ from mooring.cli.run import run
 from mooring.cli.sources import parse_source
 from mooring.cli.values import parse_assignment, parse_variable
 from mooring.errors import UserError
+from mooring.secrets.references import anchored
 from mooring.workloads.definition import ServerOptions
 
 __all__ = ["MAX_FILE_CHARACTERS", "Asked", "Wanted", "define", "read_file"]
@@ -185,7 +186,9 @@ class _Maker:
         return str(self._folder / Path(self._expanded(keys, text)).expanduser())
 
     def _variable(self, name: str, text: str) -> tuple[str, str]:
+        # Paths in references begin at the folder of the file, as all others do.
         value = self._expanded(("env", name), text)
+        value = self._parsed(("env", name), lambda each: anchored(each, self._folder), value) or ""
         self._parsed(("env", name), parse_variable, name)
         return self._parsed(("env", name), parse_assignment, f"{name}={value}") or (name, "")
 

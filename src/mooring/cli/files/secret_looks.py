@@ -8,10 +8,10 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from mooring.secrets.references import parse
+
 __all__ = ["is_reference", "looks_secret", "secret_name", "shown_command", "word_looks_secret"]
 
-_KINDS = "env|file|keyring|secret"
-_REFERENCE = re.compile(rf"(?:{_KINDS}):.+|.*\{{(?:{_KINDS}):[^{{}}]+\}}.*", re.DOTALL)
 _NAME = re.compile(
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|APIKEY|(?<![A-Z0-9])(?:KEY|PAT|CREDENTIALS?))(?![A-Z0-9])"
 )
@@ -34,7 +34,10 @@ _HIDDEN = "…"
 
 def is_reference(value: str) -> bool:
     """Does it say where the value is?"""
-    return _REFERENCE.fullmatch(value) is not None
+    try:
+        return bool(parse(value).references)
+    except ValueError:
+        return False  # refused elsewhere
 
 
 def looks_secret(name: str, value: str) -> bool:

@@ -19,7 +19,7 @@ from mooring.store.store import Store
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.states import State as Stage
 from mooring.workloads import session_keeper
-from mooring.workloads.definition import ServerOptions, dump_options, load_options
+from mooring.workloads.definition import Borrowed, ServerOptions, dump_options, load_options, same_request
 from mooring.workloads.fleet import Conflict, Fleet
 from mooring.workloads.state import State
 from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
@@ -290,3 +290,51 @@ async def test_whoever_cannot_wait_for_the_end_need_not(tmp_path: Path) -> None:
             fleet.hurry()
             async with within():
                 await ending
+
+
+async def test_a_file_touches_what_was_made_from_it_and_nothing_else(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, _street):
+
+        def origin() -> str:
+            return fleet.seen("one").wanted.origin
+
+        await fleet.run(described(), origin="/a.toml")
+        other = described("one", "--other")
+        for refused in (
+            fleet.run(other, replace=True, origin="/b.toml"),
+            fleet.remove("one", 1.0, origin="/b.toml"),
+        ):
+            with pytest.raises(UserError, match=r"not made from /b.toml but from /a.toml") as caught:
+                await refused
+            assert caught.value.code == "not_of_this_file"
+        assert not await fleet.run(described(), origin="/b.toml")
+        assert origin() == "/a.toml", "the same, asked for by another, changes nothing"
+        assert not await fleet.run(described(), origin="/b.toml", adopt=True)
+        assert origin() == "/b.toml", "but who adopts it has it"
+        assert await fleet.run(other, replace=True, origin="/c.toml", adopt=True)
+        assert origin() == "/c.toml"
+        await fleet.restart("one", 1.0)
+        assert origin() == "/c.toml"
+        assert await fleet.run(described(), replace=True), "whoever names no file may do what they like"
+        assert origin() == ""
+        with pytest.raises(UserError, match=r"was not made from /c.toml$"):
+            await fleet.remove("one", 1.0, origin="/c.toml")
+        await fleet.run(described(), origin="/d.toml", adopt=True)
+    async with fleet_in(tmp_path) as (fleet, _street):
+        assert fleet.seen("one").wanted.origin == "/d.toml", "also in its next life"
+        await fleet.remove("one", 1.0, origin="/d.toml")
+        assert fleet.all() == []
+
+
+def test_the_same_request_from_another_terminal_is_the_same() -> None:
+    def asked(env: dict[str, str], *unnamed: str, all: bool = False, **other: Any) -> ServerOptions:
+        borrowed = Borrowed(all=all, unnamed=unnamed)
+        return ServerOptions(name="one", argv=("x",), env=env, borrowed=borrowed, **other)
+
+    here = asked({"TERM": "xterm", "A": "1"}, "TERM")
+    assert same_request(here, asked({"TERM": "dumb", "A": "1"}, "TERM"))
+    assert same_request(here, asked({"A": "1"}))
+    assert not same_request(here, asked({"TERM": "xterm", "A": "1"})), "here it was asked for"
+    assert not same_request(here, asked({"TERM": "xterm", "A": "2"}, "TERM"))
+    assert not same_request(here, asked({"TERM": "xterm", "A": "1"}, "TERM", all=True))
+    assert not same_request(here, asked({"TERM": "xterm", "A": "1"}, "TERM", spare=2))

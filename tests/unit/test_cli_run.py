@@ -132,7 +132,7 @@ def test_every_option_arrives(
 def test_every_field_of_the_options_can_be_given() -> None:
     names = {parameter.name for parameter in cli.commands["run"].params}
     spelled = {"allow_hosts": "allow_host", "allow_origins": "allow_origin", "env_references": "env"}
-    made_of_several = {"argv", "server", "listen", "sessions", "restarts", "patience"}
+    made_of_several = {"argv", "borrowed", "server", "listen", "sessions", "restarts", "patience"}
     made_of_several |= {"secrets"}  # by the state directory
     for options in (ServerOptions, ListenOptions, ForegroundOptions, StopPatience):
         for field in fields(options):

@@ -40,6 +40,7 @@ READY: dict[str, Any] = {
     "stderr": [],
     "versions": ["2025-06-18", "2025-11-25"],
     "command": ["uvx", "mcp-server-time"],
+    "origin": "",
     "references": ["secret:zone", "env:TZ"],
 }
 

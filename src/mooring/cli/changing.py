@@ -17,7 +17,18 @@ from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
 from mooring.cli.words import printable
 from mooring.errors import MooringError, UserError, exit_status
 
-__all__ = ["CHANGES", "Change", "change_each", "end_daemon", "run_server"]
+__all__ = [
+    "CHANGES",
+    "INTERRUPTED",
+    "LONG_S",
+    "Change",
+    "change_each",
+    "end_daemon",
+    "run_server",
+    "tell_error",
+    "told_error",
+    "waited",
+]
 
 LONG_S = 3600.0
 """To stop a server may take as long as its calls do; the daemon has the bound."""
@@ -47,7 +58,7 @@ def run_server(name: str, body: Json, *, wait: bool, as_json: bool) -> int:
     """`mooring run`: give the server to the daemon, and wait until it is known whether it works."""
     client = reach(start=True)
     job = Job(name, partial(_run, client, name, body, wait))
-    if not _waited(client, [job], "is being started", as_json=as_json):
+    if not waited(client, [job], "is being started", Progress(quiet=as_json)):
         return INTERRUPTED
     if job.error is not None:
         _show_last_words(job.error)
@@ -67,7 +78,7 @@ def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bo
     client = reach(start=change.until_ready)
     chosen = _chosen(client, names, every)
     jobs = [Job(name, partial(_change, client, change, name, wait)) for name in chosen]
-    if not _waited(client, jobs, change.begun, as_json=as_json):
+    if not waited(client, jobs, change.begun, Progress(quiet=as_json)):
         return INTERRUPTED
     if as_json:
         click.echo(json.dumps([_outcome(job) for job in jobs], indent=2))
@@ -97,10 +108,10 @@ def _change(client: ApiClient, change: Change, name: str, wait: bool) -> Any:
     return answer
 
 
-def _waited(client: ApiClient, jobs: list[Job], begun: str, *, as_json: bool) -> bool:
+def waited(client: ApiClient, jobs: list[Job], begun: str, progress: Progress) -> bool:
     """Until all are done; or until somebody has had enough, who is then told what goes on."""
     try:
-        carry_out(client, jobs, Progress(quiet=as_json))
+        carry_out(client, jobs, progress)
     except KeyboardInterrupt:
         for job in jobs:
             if not job.begun:
@@ -118,31 +129,38 @@ def _status(job: Job) -> int:
     return exit_status(job.error) if isinstance(job.error, MooringError) else 1
 
 
-def _outcome(job: Job) -> Json:
-    error = job.error
-    told = None
+def told_error(error: Exception | None) -> Json | None:
+    """For programs."""
+    if error is None:
+        return None
     if isinstance(error, MooringError):
-        told = {"code": error.code, "message": error.message, "hint": error.hint}
-    elif error is not None:
-        told = {"code": "bug", "message": repr(error), "hint": ""}
+        return {"code": error.code, "message": error.message, "hint": error.hint}
+    return {"code": "bug", "message": repr(error), "hint": ""}
+
+
+def _outcome(job: Job) -> Json:
     return {
         "name": job.name,
-        "done": error is None,
+        "done": job.error is None,
         "cut": job.answer["cut"] if job.answer else 0,
-        "error": told,
+        "error": told_error(job.error),
     }
 
 
 def _tell(job: Job, done: str) -> None:
-    error = job.error
-    if error is None:
-        cut = job.answer["cut"]
-        click.echo(f"{job.name} {done}" + (f" ({count(cut, 'call')} cut off)" if cut else ""))
+    if job.error is not None:
+        tell_error(job.name, job.error)
         return
+    cut = job.answer["cut"]
+    click.echo(f"{job.name} {done}" + (f" ({count(cut, 'call')} cut off)" if cut else ""))
+
+
+def tell_error(name: str, error: Exception) -> None:
+    """Why it was not done to that server. What is not on purpose is raised."""
     if not isinstance(error, MooringError):
         raise error
     _show_last_words(error)
-    message = error.message if job.name in error.message else f"{job.name}: {error.message}"
+    message = error.message if name in error.message else f"{name}: {error.message}"
     click.echo(f"error: {printable(message)}", err=True)
     if error.hint:
         click.echo(f"hint: {printable(error.hint)}", err=True)

@@ -14,6 +14,7 @@ from mooring import __version__
 from mooring.cli.completion import completion
 from mooring.cli.doctor import doctor
 from mooring.cli.events import events
+from mooring.cli.file_commands import FILE_COMMANDS
 from mooring.cli.layout import SectionedGroup
 from mooring.cli.logs import logs
 from mooring.cli.run import run
@@ -32,6 +33,7 @@ EXAMPLES = """\
 Examples:
   mooring run time -- uvx mcp-server-time
   mooring run notes --from npx:@modelcontextprotocol/server-memory
+  mooring up -f mooring.toml
   mooring ls
   mooring stdio time
   mooring run --help
@@ -59,6 +61,7 @@ def cli() -> None:
 
 
 cli.add_section("Servers", run, ls, status, logs, events, start, stop, restart, rm, stdio, secret)
+cli.add_section("Many at once", *FILE_COMMANDS)
 cli.add_section("The daemon", serve, daemon, service)
 cli.add_section("When you need it", doctor, completion, uninstall)
 

@@ -18,6 +18,7 @@ from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.stopping import StopPatience
 from mooring.secrets.references import sort_out
 from mooring.supervise.restart import RestartPolicy
+from mooring.workloads.definition import Borrowed
 
 __all__ = ["check_server", "plan_foreground", "plan_server"]
 
@@ -67,6 +68,7 @@ def plan_server(
         # What a reference takes the place of may be a secret itself: it is not written down.
         env={name: value for name, value in environment.items() if name not in references},
         env_references=references,
+        borrowed=_borrowed(given, {*file_variables, *dict(given["env"])}, environment),
         cwd=Path(given["cwd"]).absolute() if given["cwd"] else None,
         # A process that stands anyway needs none beside it.
         spare=0 if given["shared"] and "spare" not in chosen else given["spare"],
@@ -83,6 +85,13 @@ def plan_server(
         restarts=RestartPolicy(restart=not given["no_restart"]),
         patience=StopPatience(given["eof_grace"], given["stop_grace"]),
     )
+
+
+def _borrowed(given: Mapping[str, Any], values: Collection[str], env: Collection[str]) -> Borrowed:
+    """Which of the variables are ours; `values`: those whose values were given."""
+    named = sorted(set(given["pass_env"]) - set(values))
+    unnamed = sorted(set(env) - set(values) - set(named))
+    return Borrowed(all=given["inherit_env"], named=tuple(named), unnamed=tuple(unnamed))
 
 
 def check_server(options: ServerOptions) -> None:

@@ -55,6 +55,8 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
         yield "", f"the next call tries it again; so does: mooring start {server['name']}"
     yield "url", server["url"]
     yield "command", shlex.join(server["command"])
+    if server["origin"]:
+        yield "file", server["origin"]
     if server["references"]:
         yield "references", ", ".join(server["references"])
     yield "generation", f"{server['generation']}, owned by the daemon (pid {server['pid']})"
@@ -97,5 +99,8 @@ def why_not_ready(server: Json) -> tuple[str, str]:
         text = f"{name} is not ready: {tried}; {state_in_words(server).removeprefix('backoff: ')}"
     hints = [server["hint"]] if server["hint"] else []
     hints.append(f"mooring status {name} and mooring logs {name} tell more")
-    hints.append(f"to change it: mooring run {name} --replace -- COMMAND; to give it up: mooring rm {name}")
+    change = f"mooring run {name} --replace -- COMMAND"
+    if server["origin"]:
+        change = f"edit {server['origin']}, then mooring up"
+    hints.append(f"to change it: {change}; to give it up: mooring rm {name}")
     return text, "; ".join(hints)

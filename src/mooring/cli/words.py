@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import TextIO
 
-__all__ = ["DIM", "RED", "YELLOW", "colourful", "debugging", "painted", "printable"]
+__all__ = ["DIM", "GREEN", "RED", "YELLOW", "colourful", "debugging", "painted", "printable"]
 
-DIM, RED, YELLOW, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
+DIM, RED, GREEN, YELLOW, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
 
 # C0 but tab, DEL, C1, the separators of lines and paragraphs, and what changes the direction
 # of writing: everything with which a text could pretend to be something else.

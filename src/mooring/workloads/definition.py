@@ -1,7 +1,7 @@
 """A server as the user asked for it: plain values, checked by whoever read them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,25 @@ import msgspec
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.stopping import StopPatience
-from mooring.secrets.references import Reference, parse
+from mooring.secrets.references import Reference, literally, parse
 from mooring.supervise.restart import RestartPolicy
 
-__all__ = ["ServerOptions", "dump_options", "load_options"]
+__all__ = ["Borrowed", "ServerOptions", "asked_env", "dump_options", "load_options", "same_request"]
 
 LEAST_LEAVING = 16
 """Processes that may be in the middle of being stopped, however few sessions there can be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Borrowed:
+    """Which variables of a server's environment are those of whoever asked for it."""
+
+    all: bool = False
+    """Everything was to be passed on."""
+    named: tuple[str, ...] = ()
+    """These were asked for by name."""
+    unnamed: tuple[str, ...] = ()
+    """These came along: another terminal may have others, and the same is asked for there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +49,8 @@ class ServerOptions:
     sessions: SessionPolicy = field(default_factory=SessionPolicy)
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
     patience: StopPatience = field(default_factory=StopPatience)
+    borrowed: Borrowed = field(default_factory=Borrowed, compare=False)
+    """Where `env` came from: for whoever writes it down as a file, or compares it with one."""
 
     def __post_init__(self) -> None:
         for text in self.env_references.values():
@@ -53,6 +67,20 @@ class ServerOptions:
         """Processes at once: for sessions, spares and a probe, and as many again that are being stopped."""
         in_use = self.sessions.max_sessions + self.spare + 1
         return in_use + max(in_use, LEAST_LEAVING)
+
+
+def asked_env(options: ServerOptions) -> dict[str, str]:
+    """Its variables as they were asked for, but for those that merely came along."""
+    unnamed = frozenset(options.borrowed.unnamed)
+    texts = {name: literally(value) for name, value in options.env.items() if name not in unnamed}
+    return texts | dict(options.env_references)
+
+
+def same_request(one: ServerOptions, other: ServerOptions) -> bool:
+    """Was the same asked for, if perhaps from another terminal?"""
+    if one.borrowed.all != other.borrowed.all:
+        return False
+    return replace(one, env=asked_env(one)) == replace(other, env=asked_env(other))
 
 
 def dump_options(options: ServerOptions) -> bytes:

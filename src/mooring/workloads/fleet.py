@@ -10,6 +10,8 @@ Rules:
   finds that out after its wait (`overtaken`).
 - A name has at most one generation that is not ending. One that ends may overlap with the next.
 - One server's trouble is its own.
+- What was made from a file (its origin) is replaced or removed in the name of that file only, or by somebody
+  who names no file.
 - Whoever does not want to wait (`wait=False`) is told what is wrong at once, or that it will be done: it goes
   on in a task of the fleet.
 """
@@ -92,6 +94,17 @@ class _Server:
         self.lock = asyncio.Lock()
 
 
+class _Successor(NamedTuple):
+    """Another definition for the next generation."""
+
+    options: ServerOptions
+    origin: str
+
+    def written(self) -> tuple[bytes, str]:
+        """For the store."""
+        return dump_options(self.options), self.origin
+
+
 class Fleet:
     """See the module."""
 
@@ -166,10 +179,15 @@ class Fleet:
         options: ServerOptions,
         *,
         replace: bool = False,
+        origin: str = "",
+        adopt: bool = False,
         calls_s: float | None = None,
         wait: bool = True,
     ) -> bool:
-        """Have a server of that name, as described. Returns whether anything had to be done."""
+        """Have a server of that name, as described. Returns whether anything had to be done.
+
+        `origin`: the file that asks for it. `adopt`: it is that file's from now on, whosever it was.
+        """
         definition = dump_options(options)
         known = self._servers.get(options.name)
         if known is None or known.options != options:
@@ -178,7 +196,7 @@ class Fleet:
             server = self._servers.get(options.name)
             if server is None:
                 self._check_open()
-                wanted = await self._state.do(lambda store: store.add(options.name, definition))
+                wanted = await self._state.do(lambda store: store.add(options.name, definition, origin))
                 server = self._servers[options.name] = _Server(wanted, options)
                 async with server.lock:
                     await self._start(server, Happening(Kind.STARTED, "for the first time"))
@@ -191,12 +209,24 @@ class Fleet:
                     code="name_taken",
                     hint=f"mooring status {options.name} shows it; --replace puts this one in its place",
                 )
-            await self._begin_anew(server, "replaced by another definition", options, calls_s, wait)
+            if not adopt:
+                _check_origin(server, origin)
+            successor = _Successor(options, origin)
+            await self._begin_anew(server, "replaced by another definition", successor, calls_s, wait)
             return True
+        if adopt and server.wanted.origin != origin:
+            await self._adopt(server, origin)
         if not server.wanted.is_stopped and server.live is not None:
             return False
         await self.start(options.name)
         return True
+
+    async def _adopt(self, server: _Server, origin: str) -> None:
+        async with server.lock:
+            self._check_there(server)
+            wanted = server.wanted
+            await self._state.do(lambda store: store.adopt(wanted.name, wanted.generation, origin))
+            server.wanted = wanted._replace(origin=origin)
 
     async def start(self, name: str) -> None:
         """Have it run, now: also when it is waiting to be restarted."""
@@ -230,11 +260,12 @@ class Fleet:
         close = partial(self._addresses.close, name, cause)
         return await self._carry_out(self._end(server, live, cause, calls_s, close), wait)
 
-    async def remove(self, name: str, calls_s: float | None, *, wait: bool = True) -> int:
+    async def remove(self, name: str, calls_s: float | None, *, origin: str = "", wait: bool = True) -> int:
         """Forget it: the name is free at once. Returns how many calls were cut, when all of it has ended."""
         server = self._get(name)
         async with server.lock:
             self._check_there(server)
+            _check_origin(server, origin)
             generation = server.wanted.generation
             await self._state.do(lambda store: store.remove(name, generation))
             self.history.changed()
@@ -275,7 +306,7 @@ class Fleet:
         self,
         server: _Server,
         cause: str,
-        options: ServerOptions | None,
+        successor: _Successor | None,
         calls_s: float | None,
         wait: bool,
     ) -> None:
@@ -284,14 +315,14 @@ class Fleet:
             if server.live is not None and server.live.is_ending:
                 raise _conflict(server.wanted.name, "is being stopped")
             live = server.live
-        await self._carry_out(self._succeed(server, live, cause, options, calls_s), wait)
+        await self._carry_out(self._succeed(server, live, cause, successor, calls_s), wait)
 
     async def _succeed(
         self,
         server: _Server,
         live: Generation | None,
         cause: str,
-        options: ServerOptions | None,
+        successor: _Successor | None,
         calls_s: float | None,
     ) -> int:
         """After the end of `live`, its next generation."""
@@ -303,7 +334,7 @@ class Fleet:
                 self._addresses.close(name, "it was stopped")
                 raise _conflict(name, "was stopped meanwhile")
             try:
-                await self._begin(server, cause, options)
+                await self._begin(server, cause, successor)
             except MooringError as error:
                 self._addresses.close(name, error.message)
                 raise
@@ -322,14 +353,18 @@ class Fleet:
             # Told to whoever waits, too.
             log.log(logging.DEBUG if isinstance(error, MooringError) else logging.ERROR, "%s", error)
 
-    async def _begin(self, server: _Server, why: str, options: ServerOptions | None = None) -> None:
+    async def _begin(self, server: _Server, why: str, successor: _Successor | None = None) -> None:
         """Its next generation; the lock is held."""
-        wanted, definition = server.wanted, dump_options(options) if options is not None else None
+        wanted = server.wanted
+        definition, origin = (None, None) if successor is None else successor.written()
         server.wanted = await self._state.do(
-            lambda store: store.begin(wanted.name, after=wanted.generation, definition=definition)
+            lambda store: store.begin(
+                wanted.name, after=wanted.generation, definition=definition, origin=origin
+            )
         )
-        server.options = options or server.options
-        await self._start(server, Happening(Kind.STARTED if options is None else Kind.REPLACED, why))
+        if successor is not None:
+            server.options = successor.options
+        await self._start(server, Happening(Kind.STARTED if successor is None else Kind.REPLACED, why))
 
     async def _start(self, server: _Server, happening: Happening) -> None:
         if server.options is None:
@@ -390,6 +425,18 @@ class Fleet:
         self._check_open()
         if server.is_removed:
             raise _conflict(server.wanted.name, "was removed meanwhile")
+
+
+def _check_origin(server: _Server, origin: str) -> None:
+    """A file touches what it has made, and nothing else; whoever names no file is asked for no proof."""
+    wanted = server.wanted
+    if origin and wanted.origin != origin:
+        raise UserError(
+            f"{wanted.name} was not made from {origin}"
+            + (f" but from {wanted.origin}" if wanted.origin else ""),
+            code="not_of_this_file",
+            hint=f"mooring status {wanted.name} shows it",
+        )
 
 
 def _nothing() -> None:

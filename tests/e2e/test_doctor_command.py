@@ -54,7 +54,7 @@ def only(found: Found, check: str, level: str = "problem") -> str:
 async def test_nothing_is_broken(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         found = await examined(place)
-        assert only(found, "daemon", "note").startswith("it does not run → mooring start --all")
+        assert only(found, "daemon", "note").startswith("it does not run → mooring daemon start")
         await place.done("run", "demo", "--", *DEMO)
         found = await examined(place)
         pid = (await place.told("daemon", "status"))["pid"]
@@ -125,7 +125,7 @@ async def test_a_daemon_of_another_version(tmp_path: Path) -> None:
         with subprocess.Popen(serve, env=environment, stderr=subprocess.DEVNULL) as daemon:
             await until((place.state / "daemon.sock").exists)
             told = only(await examined(place), "daemon")
-            assert "version 99.0" in told and "mooring daemon stop && mooring start --all" in told
+            assert "version 99.0" in told and "mooring daemon stop && mooring daemon start" in told
             daemon.terminate()
 
 
@@ -163,7 +163,7 @@ async def test_processes_that_a_killed_daemon_has_left(tmp_path: Path) -> None:
         os.kill(guardian, signal.SIGKILL)
         await until(lambda: not alive(daemon))
         told = only(await examined(place), "leftovers")
-        assert f"pid {server}" in told and "mooring start --all" in told
+        assert f"pid {server}" in told and "mooring daemon start" in told
         await place.mooring("start", "--all", "--no-wait")
         await until(lambda: not alive(server))
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,7 @@ async def test_two_at_once_of_which_one_wins(tmp_path: Path) -> None:
             await until(lambda: fleet.seen("one").live.is_ending)  # type: ignore[union-attr]
             await until(lambda: fleet.seen("one").snapshot().state is Stage.DRAINING)  # type: ignore[union-attr]
             assert fleet.seen("one").snapshot().reason.code is ReasonCode.ASKED  # type: ignore[union-attr]
-            with pytest.raises(Conflict, match=r"^one is being stopped$"):
+            with pytest.raises(Conflict, match=r"^one is ending: restarted by request$"):
                 await fleet.start("one")
             stopping = asyncio.create_task(fleet.stop("one", 0.5))
             with pytest.raises(Conflict, match=r"^one was stopped meanwhile$"):
@@ -338,3 +339,24 @@ def test_the_same_request_from_another_terminal_is_the_same() -> None:
     assert not same_request(here, asked({"TERM": "xterm", "A": "2"}, "TERM"))
     assert not same_request(here, asked({"TERM": "xterm", "A": "1"}, "TERM", all=True))
     assert not same_request(here, asked({"TERM": "xterm", "A": "1"}, "TERM", spare=2))
+
+
+async def test_the_same_from_another_terminal_is_the_same_and_what_is_not_is_named(tmp_path: Path) -> None:
+    def from_terminal(kind: str, **more: Any) -> ServerOptions:
+        options = described()
+        borrowed = Borrowed(unnamed=("TERM",))
+        return replace(options, env={**options.env, "TERM": kind}, borrowed=borrowed, **more)
+
+    async with fleet_in(tmp_path) as (fleet, _):
+        await fleet.run(from_terminal("xterm"))
+        assert not await fleet.run(from_terminal("tmux"))
+        assert fleet.seen("one").wanted.generation == 1
+        other = from_terminal("tmux", spare=0, cwd=tmp_path)
+        with pytest.raises(UserError, match=rf"different: the working directory \(.*{tmp_path}\), spare$"):
+            await fleet.run(other)
+        secretive = replace(other, env={**other.env, "TOKEN": "canary"})
+        with pytest.raises(UserError, match="the variables TOKEN") as refused:
+            await fleet.run(secretive)
+        assert "canary" not in refused.value.message
+        assert await fleet.run(from_terminal("tmux"), replace=True), "whoever insists gets its own TERM"
+        assert fleet.seen("one").options == from_terminal("tmux")

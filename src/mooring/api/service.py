@@ -137,7 +137,7 @@ class Api:
         return self._about()
 
     async def _end(self) -> Changed:
-        asyncio.get_running_loop().call_soon(self._stop, "asked for by the API")
+        asyncio.get_running_loop().call_soon(self._stop, "stopped by request")
         return Changed(changed=True)
 
     async def _events(self, query: WhichEvents) -> list[Event]:

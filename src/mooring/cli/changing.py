@@ -14,7 +14,7 @@ from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.reach import reach
 from mooring.cli.telling import Json, count
 from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
-from mooring.cli.words import printable
+from mooring.cli.words import printable, show_error
 from mooring.errors import MooringError, UserError, exit_status
 
 __all__ = [
@@ -44,12 +44,16 @@ class Change(NamedTuple):
     done: str
     begun: str
     until_ready: bool = False
+    only_wanted: bool = False
+    """Of all servers: only of those that were not stopped."""
 
 
 CHANGES = {
     "start": Change("POST", "/start", "is started", "is being started", until_ready=True),
     "stop": Change("POST", "/stop", "has stopped", "is being stopped"),
-    "restart": Change("POST", "/restart", "was restarted", "is being restarted", until_ready=True),
+    "restart": Change(
+        "POST", "/restart", "was restarted", "is being restarted", until_ready=True, only_wanted=True
+    ),
     "rm": Change("DELETE", "", "is removed", "is being removed"),
 }
 
@@ -76,7 +80,7 @@ def _run(client: ApiClient, name: str, body: Json, wait: bool) -> Json:
 def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bool, as_json: bool) -> int:
     """Do the same to all of them; one that cannot is told, and does not hold up the others."""
     client = reach(start=change.until_ready)
-    chosen = _chosen(client, names, every)
+    chosen = _chosen(client, change, names, every)
     jobs = [Job(name, partial(_change, client, change, name, wait)) for name in chosen]
     if not waited(client, jobs, change.begun, Progress(quiet=as_json)):
         return INTERRUPTED
@@ -90,13 +94,17 @@ def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bo
     return max((_status(job) for job in jobs), default=0)
 
 
-def _chosen(client: ApiClient, names: tuple[str, ...], every: bool) -> list[str]:
+def _chosen(client: ApiClient, change: Change, names: tuple[str, ...], every: bool) -> list[str]:
     if bool(names) == every:
         raise click.UsageError(
             "name servers, or give --all" if not names else "give names or --all, not both"
         )
     if every:
-        return [server["name"] for server in client.ask("GET", "/servers")]
+        return [
+            server["name"]
+            for server in client.ask("GET", "/servers")
+            if not change.only_wanted or server["desired"] == "running"
+        ]
     return list(dict.fromkeys(names))
 
 
@@ -161,9 +169,7 @@ def tell_error(name: str, error: Exception) -> None:
         raise error
     _show_last_words(error)
     message = error.message if name in error.message else f"{name}: {error.message}"
-    click.echo(f"error: {printable(message)}", err=True)
-    if error.hint:
-        click.echo(f"hint: {printable(error.hint)}", err=True)
+    show_error(message, error.hint)
 
 
 def _show_last_words(error: Exception) -> None:

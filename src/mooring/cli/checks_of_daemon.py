@@ -47,14 +47,14 @@ def check_daemon(places: Places) -> Iterator[Finding]:
             "daemon",
             Level.NOTE,
             "it does not run",
-            "mooring start --all brings back your servers; mooring service install does so at every login",
+            "mooring daemon start brings back your servers; mooring service install does so at every login",
         )
     elif about["version"] != __version__:
         yield Finding(
             "daemon",
             Level.PROBLEM,
             f"it runs version {about['version']}, this command is {__version__}",
-            "mooring daemon stop && mooring start --all: sessions go on with the new one",
+            "mooring daemon stop && mooring daemon start: sessions go on with the new one",
         )
     else:
         yield Finding("daemon", Level.OK, f"it runs as pid {about['pid']}, version {about['version']}")
@@ -66,7 +66,7 @@ def _silent(places: Places) -> Finding:
         "daemon",
         Level.PROBLEM,
         f"it runs (pid {pid}) and does not answer",
-        f"if it was suspended: kill -CONT {pid}; if it hangs: kill -9 {pid}, then mooring start --all, "
+        f"if it was suspended: kill -CONT {pid}; if it hangs: kill -9 {pid}, then mooring daemon start, "
         f"which brings everything back. {places.log} may say why",
     )
 
@@ -115,7 +115,7 @@ def _port_of(port: int, wanted: int, *, asked: bool) -> Finding:
             "port",
             Level.NOTE,
             f"the daemon listens on port {port}, MOORING_PORT says {wanted}",
-            "MOORING_PORT counts when the daemon is started: mooring daemon stop && mooring start --all",
+            "MOORING_PORT counts when the daemon is started: mooring daemon stop && mooring daemon start",
         )
     return Finding("port", Level.OK, f"the daemon listens on 127.0.0.1:{port}")
 
@@ -146,7 +146,7 @@ def check_leftovers(places: Places) -> Iterator[Finding]:
             "leftovers",
             Level.PROBLEM,
             f"a daemon that was killed has left processes of {leftover.name}: pid {pids}",
-            "the next daemon ends them: mooring start --all",
+            "the next daemon ends them: mooring daemon start",
         )
     if not left:
         yield Finding("leftovers", Level.OK, "no process is left of an earlier daemon")

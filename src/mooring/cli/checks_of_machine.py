@@ -116,7 +116,7 @@ def check_state(places: Places) -> Iterator[Finding]:
             "state",
             Level.PROBLEM,
             f"{path} is damaged: {problem}",
-            "mooring daemon stop && mooring start --all: it is kept aside and a new one begun; "
+            "mooring daemon stop && mooring daemon start: it is kept aside and a new one begun; "
             "then add your servers again with mooring run",
         )
     elif version > NEWEST:

@@ -103,14 +103,11 @@ def _sentence(error: click.ClickException) -> str:
 
 
 def _tell(error: Exception, message: str, hint: str, status: int) -> int:
-    from mooring.cli.words import RED, colourful, debugging, painted, printable  # noqa: PLC0415 - for errors
+    from mooring.cli.words import debugging, show_error  # noqa: PLC0415 - for errors
 
     if debugging(os.environ):
         import traceback  # noqa: PLC0415
 
         traceback.print_exception(error)
-    colour = RED if colourful(sys.stderr, os.environ) else ""
-    sys.stderr.write(f"{painted('error:', colour)} {printable(message)}\n")
-    if hint:
-        sys.stderr.write(f"hint: {printable(hint)}\n")
+    show_error(message, hint)
     return status

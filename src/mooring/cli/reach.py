@@ -30,7 +30,7 @@ def reach(*, start: bool = False) -> ApiClient:
     except NotRunning as error:
         if not start:
             error.message = "Mooring does not run"
-            error.hint = "mooring start --all brings back the servers you have, mooring run adds one"
+            error.hint = "mooring daemon start brings back the servers you have, mooring run adds one"
             raise
         _start(places, client)
     return client

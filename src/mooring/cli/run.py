@@ -43,6 +43,8 @@ FOREGROUND_ONLY = frozenset(
         "no_restart",
         "drain_delay",
         "drain_timeout",
+        "log_level",
+        "log_format",
     }
 )
 BACKGROUND_ONLY = frozenset({"replace", "no_wait", "as_json"})
@@ -74,10 +76,10 @@ sizes 64MiB, 10MB or as plain bytes.
 
 \b
 Exit status:
-  0  stopped as asked
-  1  the listener or the server failed
+  0  the server is ready; with --foreground: stopped as asked
+  1  the server is not ready, or has failed; the port cannot be had
   2  wrong usage or configuration
-  3  a call was cut off at the deadline of a shutdown
+  3  with --foreground: a call was cut off at the deadline of a shutdown
 """
 
 

@@ -91,7 +91,10 @@ def start(**given: Any) -> int:
 )
 @changing
 def restart(**given: Any) -> int:
-    """Restart servers, and wait until they are ready. Their clients keep their sessions."""
+    """Restart servers, and wait until they are ready. Their clients keep their sessions.
+
+    --all leaves out those that were stopped.
+    """
     return _each("restart", **given)
 
 
@@ -104,10 +107,24 @@ def rm(**given: Any) -> int:
 
 @click.group(
     short_help="The daemon itself.",
-    epilog=examples("mooring daemon status", "mooring daemon status --json", "mooring daemon stop"),
+    epilog=examples("mooring daemon start", "mooring daemon status --json", "mooring daemon stop"),
 )
 def daemon() -> None:
     """The process that runs all servers. run, start, restart and stdio start it if it does not run."""
+
+
+@daemon.command(
+    "start", short_help="Have it run.", epilog=examples("mooring daemon start", "mooring daemon start --json")
+)
+@as_json
+def daemon_start(as_json: bool) -> None:
+    """Start the daemon if it does not run, and with it the servers that should run.
+
+    After a reboot, say. Servers that were stopped stay so.
+    """
+    from mooring.cli import showing  # noqa: PLC0415
+
+    showing.show_daemon(as_json=as_json, start=True)
 
 
 @daemon.command(

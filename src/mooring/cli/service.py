@@ -33,7 +33,7 @@ def install() -> None:
 
 @service.command("uninstall", short_help="Remove it.", epilog=examples("mooring service uninstall"))
 def uninstall() -> None:
-    """Stop the service and remove it. Servers stay known; mooring start --all brings them back."""
+    """Stop the service and remove it. Servers stay known; mooring daemon start brings them back."""
     from mooring.cli import serving_at_login  # noqa: PLC0415
 
     serving_at_login.uninstall()

@@ -29,7 +29,7 @@ def install() -> None:
     if running is not None and not manager.is_running():
         click.echo(
             f"It runs already (pid {running['pid']}), but not as a service. To have that now: "
-            "mooring daemon stop && mooring start --all"
+            "mooring daemon stop && mooring daemon start"
         )
     else:
         manager.start()

@@ -40,6 +40,8 @@ def state_in_words(server: Json) -> str:
         text = f"{why}: {text}" if why and text else why or text
     elif server["reason"] == "restarting":
         return f"{state} again: {text}"
+    elif state == "starting" and server["instances"]:
+        return f"{state}: waiting for its answer to initialize"
     elif server["calls"] and state in ("draining", "stopping"):
         text = f"{count(server['calls'], 'call')} to finish"
     return f"{state}: {text}" if text else state

@@ -1,7 +1,7 @@
 """A server as the user asked for it: plain values, checked by whoever read them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,17 @@ from mooring.runtimes.stopping import StopPatience
 from mooring.secrets.references import Reference, literally, parse
 from mooring.supervise.restart import RestartPolicy
 
-__all__ = ["Borrowed", "ServerOptions", "asked_env", "dump_options", "load_options", "same_request"]
+__all__ = [
+    "Borrowed",
+    "ServerOptions",
+    "asked_env",
+    "differences",
+    "dump_options",
+    "load_options",
+    "same_request",
+]
 
+POLICIES = ("sessions", "restarts", "patience")
 LEAST_LEAVING = 16
 """Processes that may be in the middle of being stopped, however few sessions there can be."""
 
@@ -81,6 +90,29 @@ def same_request(one: ServerOptions, other: ServerOptions) -> bool:
     if one.borrowed.all != other.borrowed.all:
         return False
     return replace(one, env=asked_env(one)) == replace(other, env=asked_env(other))
+
+
+def differences(one: ServerOptions, other: ServerOptions) -> list[str]:
+    """In which respects not the same was asked for, in words that tell no value of a variable."""
+    found = ["the command"] if one.argv != other.argv else []
+    if one.cwd != other.cwd:
+        found.append(f"the working directory ({one.cwd or 'none'}, now {other.cwd or 'none'})")
+    mine, theirs = asked_env(one), asked_env(other)
+    if variables := sorted(name for name in mine | theirs if mine.get(name) != theirs.get(name)):
+        found.append(f"the variables {', '.join(variables)}")
+    if one.borrowed.all != other.borrowed.all:
+        found.append("whether all variables are passed on")
+    found += _differing_policies(one, other)
+    return found
+
+
+def _differing_policies(one: ServerOptions, other: ServerOptions) -> list[str]:
+    def settings(options: ServerOptions) -> dict[str, object]:
+        policies = (asdict(getattr(options, name)) for name in POLICIES)
+        return {"spare": options.spare} | {key: value for policy in policies for key, value in policy.items()}
+
+    mine, theirs = settings(one), settings(other)
+    return [key.removesuffix("_s").replace("_", " ") for key in mine if mine[key] != theirs[key]]
 
 
 def dump_options(options: ServerOptions) -> bytes:

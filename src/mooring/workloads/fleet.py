@@ -19,6 +19,7 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from difflib import get_close_matches
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -31,7 +32,13 @@ from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
-from mooring.workloads.definition import ServerOptions, dump_options, load_options
+from mooring.workloads.definition import (
+    ServerOptions,
+    differences,
+    dump_options,
+    load_options,
+    same_request,
+)
 from mooring.workloads.generation import Generation
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.history import History
@@ -145,9 +152,9 @@ class Fleet:
     def _get(self, name: str) -> _Server:
         server = self._servers.get(name)
         if server is None:
-            raise UserError(
-                f"there is no server named {name}", code="unknown_server", hint="mooring ls lists all"
-            )
+            alike = get_close_matches(name, self._servers, 1)
+            hint = f"did you mean {alike[0]}? mooring ls lists all" if alike else "mooring ls lists all"
+            raise UserError(f"there is no server named {name}", code="unknown_server", hint=hint)
         return server
 
     # What can be done
@@ -202,13 +209,10 @@ class Fleet:
                     await self._start(server, Happening(Kind.STARTED, "for the first time"))
                 return True
         # As values, not as bytes: an option that this Mooring has and the one before had not changes nothing.
-        if server.options != options:
-            if not replace:
-                raise UserError(
-                    f"there is a server named {options.name}, with another definition",
-                    code="name_taken",
-                    hint=f"mooring status {options.name} shows it; --replace puts this one in its place",
-                )
+        is_same = server.options is not None and same_request(server.options, options)
+        if not is_same and not replace:
+            raise _name_taken(server.options, options)
+        if server.options != options and replace:
             if not adopt:
                 _check_origin(server, origin)
             successor = _Successor(options, origin)
@@ -235,7 +239,7 @@ class Fleet:
         async with server.lock:
             self._check_there(server)
             if server.live is not None and server.live.is_ending:
-                raise _conflict(name, "is being stopped")
+                raise _conflict(name, f"is ending: {server.live.why_ending}")
             if server.live is None:
                 await self._begin(server, "by request")
             else:
@@ -313,7 +317,7 @@ class Fleet:
         async with server.lock:
             self._check_there(server)
             if server.live is not None and server.live.is_ending:
-                raise _conflict(server.wanted.name, "is being stopped")
+                raise _conflict(server.wanted.name, f"is ending: {server.live.why_ending}")
             live = server.live
         await self._carry_out(self._succeed(server, live, cause, successor, calls_s), wait)
 
@@ -437,6 +441,15 @@ def _check_origin(server: _Server, origin: str) -> None:
             code="not_of_this_file",
             hint=f"mooring status {wanted.name} shows it",
         )
+
+
+def _name_taken(known: ServerOptions | None, asked: ServerOptions) -> UserError:
+    what = f"; different: {', '.join(differences(known, asked))}" if known is not None else ""
+    return UserError(
+        f"there is a server named {asked.name}, with another definition{what}",
+        code="name_taken",
+        hint=f"mooring status {asked.name} shows it; --replace puts this one in its place",
+    )
 
 
 def _nothing() -> None:

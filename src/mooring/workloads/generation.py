@@ -70,6 +70,7 @@ class Generation:
         self._writes: set[asyncio.Task[None]] = set()
         self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)
         self._ending: asyncio.Task[int] | None = None
+        self.why_ending = ""
 
     @property
     def is_ending(self) -> bool:
@@ -115,6 +116,7 @@ class Generation:
         not be asked for them. Idempotent: whoever asks again waits for the same end.
         """
         if self._ending is None:
+            self.why_ending = cause
             ending = self._end(cause, calls_s, drained, code)
             self._ending = asyncio.create_task(ending, name=f"{self.name}: ending")
         return await asyncio.shield(self._ending)

@@ -18,6 +18,7 @@ from mooring.cli.run import run
 from mooring.cli.serve import serve
 from mooring.cli.servers import COMMANDS
 from mooring.cli.stdio import stdio
+from mooring.cli.trying.commands import COMMANDS as TRYING
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["cli", "main"]
@@ -28,6 +29,7 @@ Examples:
   mooring run time -- uvx mcp-server-time
   mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring ls
+  mooring tools time
   mooring stdio time
   mooring run --help
   eval "$(mooring completion bash)"
@@ -52,7 +54,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
-for command in COMMANDS:
+for command in (*COMMANDS, *TRYING):
     cli.add_command(command)
 cli.add_command(logs)
 cli.add_command(events)

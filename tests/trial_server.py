@@ -11,9 +11,9 @@ Every message that reaches it goes to the file RECORD, a line each. Its tools, t
     work       tells of its progress, and never ends
     fails      a result that is an error
     rejects    a JSON-RPC error with data
-    deep       structured content that is nested very deeply
+    huge       a number of so many digits that nobody reads it
 
-`endless` in place of RECORD's folder name makes its list of resources one that never ends.
+Its list of resources never ends.
 """
 
 import json
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 NASTY = "before\x1b[2J\x1b]0;title\x07\x9b31m\u202eafter"
-TOOLS = ("picture", "links", "nasty", "form", "page", "sample", "work", "fails", "rejects", "deep")
+TOOLS = ("picture", "links", "nasty", "form", "page", "sample", "work", "fails", "rejects", "huge")
 FORM: Json = {
     "type": "object",
     "properties": {
@@ -60,13 +60,6 @@ def result(id: Any, *content: Json, **more: Any) -> None:
 
 def text(words: str) -> Json:
     return {"type": "text", "text": words}
-
-
-def deep() -> Any:
-    value: Any = 1
-    for _ in range(900):
-        value = [value]
-    return {"deep": value}
 
 
 class Server:
@@ -138,8 +131,10 @@ class Server:
                 say(method="notifications/progress", params=note)
         elif name == "fails":
             result(id, text("it went wrong"), isError=True)
-        elif name == "deep":
-            result(id, text("deep"), structuredContent=deep())
+        elif name == "huge":
+            digits = "9" * 5000
+            line = f'{{"jsonrpc":"2.0","id":{id},"result":{{"structuredContent":{{"it":{digits}}}}}}}'
+            print(line, flush=True)
         else:
             say(id=id, error={"code": -32005, "message": "not\x1b[2J today", "data": {"why": "a whim"}})
 

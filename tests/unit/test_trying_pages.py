@@ -8,9 +8,10 @@ import pytest
 
 from mooring.cli.trying import contents, pages
 from mooring.cli.trying.contents import Data, Heading, Link, Text, Value
+from mooring.cli.trying.paper import indented
 from mooring.cli.trying.saving import MAX_NAME_CHARACTERS, NotBytes, decoded, file_name, save
 from mooring.cli.trying.sideline import bar
-from mooring.errors import UserError
+from mooring.errors import ServerFailed, UserError
 
 TOOL: dict[str, Any] = {
     "name": "convert",
@@ -149,6 +150,14 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in paths] == [b"1", b"2"] and not (tmp_path / "elsewhere").exists()
     with pytest.raises(UserError, match="cannot save"):
         save(b"", tmp_path / "nowhere", "a.png")
+
+
+def test_what_is_nested_too_deeply_is_told_so() -> None:
+    value: Any = 1
+    for _ in range(5000):
+        value = [value]
+    with pytest.raises(ServerFailed, match="nested too deeply"):
+        indented(value)
 
 
 def test_only_base64_is_taken_for_bytes() -> None:

@@ -16,8 +16,10 @@ from tests.e2e.program import ROOT
 from tests.e2e.test_commands import Terminal, on_terminal
 from tests.e2e.test_commands_document import names
 from tests.e2e.test_daemon_command import MOORING, Home, home
-from tests.hosting import DEMO, SCRIPTED
-from tests.support import until, within
+from tests.hosting import DEMO
+from tests.integration.test_visiting import never
+from tests.raw_server import raw_server
+from tests.support import suspend, until, within
 
 TRIAL = (sys.executable, str(ROOT / "tests/trial_server.py"))
 MODERN = (sys.executable, str(ROOT / "tests/era_server.py"), "modern")
@@ -317,9 +319,15 @@ async def test_a_shell_completes_what_a_server_has(tmp_path: Path) -> None:
         assert await completed(place, "call", "demo", "") == set()
         assert not place.state.exists(), "no daemon is started"
         await place.done("run", "demo", "--", *DEMO)
-        await place.done("run", "mute", "--no-wait", "--", *SCRIPTED, "--mute")
         assert await completed(place, "call", "d") == {"demo"}
         assert await completed(place, "call", "demo", "s") == {"sleep", "sample"}
         assert await completed(place, "prompts", "demo", "") == {"greet"}
         assert await completed(place, "resources", "demo", "demo://n") == {"demo://note"}
-        assert await completed(place, "call", "mute", "") == set(), "one that is silent is not waited for"
+        async with raw_server(never) as silent:
+            assert await completed(place, "call", silent.url, "") == set(), "it is not waited for"
+        pid = (await place.told("daemon", "status"))["pid"]
+        await suspend(pid)
+        try:
+            assert await completed(place, "call", "demo", "") == set(), "nor is the daemon"
+        finally:
+            os.kill(pid, signal.SIGCONT)

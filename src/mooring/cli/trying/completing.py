@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mooring.cli.trying.errands import PROMPTS, RESOURCES, TOOLS, names_of, url_of
+from mooring.api.client import ApiClient
+from mooring.cli.trying.errands import PROMPTS, RESOURCES, TOOLS, names_of, running_url
 from mooring.cli.who import identity
 from mooring.errors import MooringError
 from mooring.host import visiting
+from mooring.host.places import find_places
 from mooring.host.stop import SECOND_AFTER_S, Stop
 from mooring.host.visiting import VisitOptions
 from mooring.remote.visitor import Json, Visitor
@@ -54,8 +57,16 @@ def names(given: dict[str, Any], what: str) -> list[tuple[str, str]]:
         await visiting.run(options, Nobody(), errand, stop)
 
     try:
-        url = url_of(given["server"], start=False)
+        url = _url_of(given["server"])
         asyncio.run(visit(VisitOptions(url=url, open_timeout_s=PATIENCE_S, **identity(given))))
     except (MooringError, OSError, KeyError):
         return []
     return found
+
+
+def _url_of(server: str) -> str:
+    """No daemon is started for a completion, and one that does not answer is not waited for."""
+    if ":" in server:
+        return server
+    client = ApiClient(find_places(os.environ).socket)
+    return running_url(client.ask("GET", f"/servers/{server}", timeout_s=PATIENCE_S))

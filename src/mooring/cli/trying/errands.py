@@ -36,6 +36,7 @@ __all__ = [
     "get_prompt",
     "names_of",
     "read_resource",
+    "running_url",
     "show",
     "show_tool",
     "url_of",
@@ -115,13 +116,17 @@ class Attendant:
         return {"roots": [{"uri": root.as_uri(), "name": root.name or str(root)} for root in self._roots]}
 
 
-def url_of(server: str, *, start: bool = True) -> str:
-    """Where a server of the daemon is; a URL is one already. Raises MooringError."""
-    if ":" in server:
-        return server
-    known = reach(start=start).ask("GET", f"/servers/{server}")
+def url_of(server: str) -> str:
+    """Where a server of the daemon is, which is started if it does not run; a URL is one already."""
+    return server if ":" in server else running_url(reach(start=True).ask("GET", f"/servers/{server}"))
+
+
+def running_url(known: Json) -> str:
+    """Of a server, as the daemon knows it. Raises Unavailable if it is not to run."""
     if known["desired"] == "stopped":
-        raise Unavailable(f"{server} is stopped", code="stopped", hint=f"mooring start {server}")
+        raise Unavailable(
+            f"{known['name']} is stopped", code="stopped", hint=f"mooring start {known['name']}"
+        )
     return str(known["url"])
 
 

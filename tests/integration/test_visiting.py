@@ -166,6 +166,85 @@ async def test_what_is_no_mcp_server_is_told_so() -> None:
             await visit(server.url, calling())
 
 
+# The era without handshakes
+
+
+class ModernScript:
+    """A server of 2026-07-28 alone, over HTTP; `asks` so often before it answers a call."""
+
+    def __init__(self, asks: int = 0) -> None:
+        self.asks = asks
+        self.calls: list[Json] = []
+
+    async def __call__(self, asked: Asked, _wire: Wire) -> bytes:
+        message = asked.message
+        method, params = message["method"], message["params"]
+        if method == "initialize":
+            error = {"code": -32022, "message": "only 2026-07-28", "data": {"supported": ["2026-07-28"]}}
+            return answer({"jsonrpc": "2.0", "id": message["id"], "error": error}, "400 Bad")
+        assert asked.headers["mcp-protocol-version"] == "2026-07-28" and asked.headers["mcp-method"] == method
+        assert params["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] == "mooring"
+        if method == "server/discover":
+            return answer(result(asked, {"resultType": "complete", "capabilities": {"tools": {}}}))
+        self.calls.append(params)
+        if len(self.calls) > self.asks:
+            return answer(result(asked, {"resultType": "complete", "content": []}))
+        wanted = {"who": {"method": "elicitation/create", "params": {"message": "who?"}}}
+        more = {
+            "resultType": "input_required",
+            "inputRequests": wanted,
+            "requestState": f"s{len(self.calls)}",
+        }
+        return answer(result(asked, more))
+
+
+async def test_a_server_without_handshakes() -> None:
+    async def accept(params: Json) -> Json:
+        return {"action": "accept", "content": params}
+
+    async def errand(visitor: Visitor) -> int:
+        assert visitor.offers("tools")
+        await visitor.hear_logs("info", timeout_s=10)
+        assert await visitor.ask("tools/call", CALL) == {"resultType": "complete", "content": []}
+        return 0
+
+    script = ModernScript(asks=2)
+    async with raw_server(script) as server:
+        assert await visit(server.url, errand, Company(elicitation=accept)) == 0
+        assert said(server) == ["initialize", "server/discover", *["tools/call"] * 3], "there is no session"
+    first, _, last = script.calls
+    assert first["_meta"]["io.modelcontextprotocol/logLevel"] == "info"
+    assert last["requestState"] == "s2" and "inputResponses" not in first
+    assert last["inputResponses"] == {"who": {"action": "accept", "content": {"message": "who?"}}}
+
+
+async def test_a_server_that_asks_for_ever_is_given_up() -> None:
+    async def accept(_params: Json) -> Json:
+        return {"action": "accept"}
+
+    script = ModernScript(asks=1000)
+    async with raw_server(script) as server:
+        with pytest.raises(Refused, match="asked 10 times for more"):
+            await visit(server.url, calling(), Company(elicitation=accept))
+        with pytest.raises(Refused, match="which was not declared"):
+            await visit(server.url, calling())
+    assert len(script.calls) == visitors.MOST_ROUNDS + 2
+
+
+async def test_of_a_server_that_refuses_both_eras_the_first_refusal_is_told() -> None:
+    async def refuse(asked: Asked, _wire: Wire) -> bytes:
+        error = {"code": -32603, "message": f"no {asked.message['method']}"}
+        return answer({"jsonrpc": "2.0", "id": asked.message["id"], "error": error})
+
+    async with raw_server(refuse) as server:
+        with pytest.raises(Refused, match="no initialize"):
+            await visit(server.url, calling())
+    async with raw_server(always(answer(status="401 No"))) as server:
+        with pytest.raises(Refused, match="wants to know who asks"):
+            await visit(server.url, calling())
+        assert said(server) == ["initialize"]
+
+
 # Lists
 
 

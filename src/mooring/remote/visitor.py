@@ -1,5 +1,8 @@
 """A client of our own: it opens a session, asks, hears what comes meanwhile, and leaves.
 
+It speaks with a handshake; to a server that refuses that, without (2026-07-28): every request then says who
+asks, and what the server wants of us comes as a result, `input_required`, after which it is asked again.
+
 Invariants:
 - Whoever stops waiting for an answer (time, an interrupt) has the call cancelled at the server.
 - Every question of the server is answered, once, unless the server withdraws it.
@@ -9,7 +12,7 @@ Invariants:
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from itertools import count
 from typing import Any, Protocol
 
@@ -20,8 +23,8 @@ from mooring.remote.endpoint import Endpoint
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
 from mooring.wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Id
-from mooring.wire.modern import INTERACTIVE
-from mooring.wire.revisions import LATEST
+from mooring.wire.modern import CAPABILITIES_KEY, CLIENT_KEY, DISCOVER, INTERACTIVE, LEVEL_KEY, VERSION_KEY
+from mooring.wire.revisions import LATEST, MODERN
 
 __all__ = ["Company", "Json", "Refused", "Tap", "Visitor"]
 
@@ -33,6 +36,10 @@ MOST_PAGES = 1000
 """Of one list. A server whose list has no end is not asked for ever."""
 MAX_LIST_BYTES = 64 * 1024 * 1024
 """Of all pages of a list; what one message may have."""
+MOST_ROUNDS = 10
+"""In which a server of 2026-07-28 wants to know more before it answers; as Mooring's bridge has it."""
+OTHER_ERA = (None, "not_mcp", "http_400")
+"""How a handshake is refused by a server that knows none: by itself, or by its HTTP status alone."""
 CLIENT = {"name": "mooring", "title": "Mooring", "version": __version__}
 
 
@@ -48,6 +55,11 @@ class Refused(MooringError):
     def number(self) -> Any:
         """JSON-RPC's code."""
         return self.error.get("code")
+
+    @property
+    def reason(self) -> Any:
+        """Why Mooring answered in place of the server; None if it did not."""
+        return _object(self.error.get("data")).get("reason")
 
 
 class Company(Protocol):
@@ -89,16 +101,40 @@ class Visitor:
         self._questions: dict[Id, asyncio.Task[None]] = {}
         self._loop = asyncio.get_running_loop()
         self._conversation = Conversation(endpoint, reach, self, policy)
+        self._envelope: Json = {}
+        """What each request says of us, in the era without handshakes."""
         self.server: Json = {}
         """What it said of itself when the session was opened."""
 
     # What is asked of the server ---------------------------------------------------------------
 
     async def open(self, capabilities: Json, *, timeout_s: float | None) -> None:
-        """The handshake. Raises Refused, Unavailable."""
+        """Get to know each other. Raises Refused, Unavailable."""
         params = {"protocolVersion": LATEST, "capabilities": capabilities, "clientInfo": CLIENT}
-        self.server = await self.ask("initialize", params, timeout_s=timeout_s)
-        self._send({"method": "notifications/initialized"})
+        try:
+            self.server = await self.ask("initialize", params, timeout_s=timeout_s)
+        except Refused as error:
+            if error.reason not in OTHER_ERA:
+                raise
+            await self._discover(capabilities, error, timeout_s)
+        else:
+            self._send({"method": "notifications/initialized"})
+
+    async def _discover(self, capabilities: Json, refusal: Refused, timeout_s: float | None) -> None:
+        """Is it of the era without handshakes? If not, what it said first holds."""
+        self._envelope = {VERSION_KEY: MODERN, CAPABILITIES_KEY: capabilities, CLIENT_KEY: CLIENT}
+        try:
+            self.server = await self.ask(DISCOVER, {}, timeout_s=timeout_s)
+        except Refused:
+            raise refusal from None
+
+    async def hear_logs(self, level: str, *, timeout_s: float | None) -> None:
+        """Have the server say what is of that level, or more important."""
+        if self._envelope:
+            self._envelope[LEVEL_KEY] = level
+        elif self.offers("logging"):
+            with suppress(Refused):  # then it says what it likes
+                await self.ask("logging/setLevel", {"level": level}, timeout_s=timeout_s)
 
     def offers(self, what: str) -> bool:
         """Has the server said that it has tools, say?"""
@@ -107,11 +143,21 @@ class Visitor:
 
     async def ask(self, method: str, params: Json, *, timeout_s: float | None = None) -> Json:
         """The result. Raises Refused, or Unavailable if there is none in time."""
+        result = await self._request(method, params, timeout_s)
+        for _ in range(MOST_ROUNDS):
+            if result.get("resultType") != "input_required":
+                return result
+            answers = await self._answer_all(_object(result.get("inputRequests")))
+            state = {"requestState": result["requestState"]} if "requestState" in result else {}
+            result = await self._request(method, {**params, "inputResponses": answers, **state}, timeout_s)
+        raise _failed(f"the server asked {MOST_ROUNDS} times for more before it answered {method}")
+
+    async def _request(self, method: str, params: Json, timeout_s: float | None) -> Json:
         id = next(self._ids)
         asked = self._asked[id] = _Asked()
-        if method in INTERACTIVE:
-            params = {**params, "_meta": {"progressToken": id}}
-        self._send({"id": id, "method": method, "params": params})
+        token = {"progressToken": id} if method in INTERACTIVE else {}
+        meta = {"_meta": {**token, **self._envelope}} if token or self._envelope else {}
+        self._send({"id": id, "method": method, "params": {**params, **meta}})
         reason = "interrupted"
         try:
             async with asked.patience:
@@ -126,9 +172,19 @@ class Visitor:
             del self._asked[id]
             was_left = not asked.answer.done() or asked.answer.cancelled()
             if was_left and method != "initialize":  # which nobody may cancel
-                self._send(
-                    {"method": "notifications/cancelled", "params": {"requestId": id, "reason": reason}}
-                )
+                params = {"requestId": id, "reason": reason}
+                self._send({"method": "notifications/cancelled", "params": params})
+
+    async def _answer_all(self, requests: Json) -> Json:
+        """What the server wants to know before it goes on, by key."""
+        answers: Json = {}
+        for key, request in requests.items():
+            method = str(_object(request).get("method"))
+            answering = self._company.answers(method)
+            if answering is None:
+                raise _failed(f"the server wants {method}, which was not declared")
+            answers[key] = await answering(_object(_object(request).get("params")))
+        return answers
 
     async def list_all(self, method: str, member: str, *, timeout_s: float | None) -> tuple[list[Json], bool]:
         """Every item of a list, page after page; and whether that is all."""
@@ -205,7 +261,7 @@ class Visitor:
     def _fail_all(self, text: str) -> None:
         for asked in self._asked.values():
             if not asked.answer.done():
-                asked.answer.set_exception(Refused({"code": INTERNAL_ERROR, "message": text}))
+                asked.answer.set_exception(_failed(text))
 
     def _hear_note(self, method: str, params: Json) -> None:
         if method == "notifications/progress":
@@ -250,6 +306,10 @@ class Visitor:
             if asked.left_s is not None:
                 asked.patience.reschedule(self._loop.time() + asked.left_s)
                 asked.left_s = None
+
+
+def _failed(text: str) -> Refused:
+    return Refused({"code": INTERNAL_ERROR, "message": text})
 
 
 def _object(value: Any) -> Json:

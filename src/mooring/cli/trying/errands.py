@@ -1,6 +1,5 @@
 """What is asked of a server, and what is shown of its answers."""
 
-import contextlib
 import logging
 import os
 import sys
@@ -137,8 +136,7 @@ def carry_out(asked: Asked, errand: Callable[[Visit], Awaitable[int]], item: str
     level = logging.DEBUG if debugging(os.environ) else logging.INFO if asked.verbose else logging.WARNING
 
     async def visit(visitor: Visitor) -> int:
-        if visitor.offers("logging"):
-            await _set_level(visitor, "debug" if asked.verbose else "info", asked.answer_s)
+        await visitor.hear_logs("debug" if asked.verbose else "info", timeout_s=asked.answer_s)
         try:
             return await errand(Visit(visitor, paper, asked))
         finally:
@@ -157,18 +155,12 @@ def carry_out(asked: Asked, errand: Callable[[Visit], Awaitable[int]], item: str
             sideline.clear()
 
 
-async def _set_level(visitor: Visitor, level: str, timeout_s: float) -> None:
-    with contextlib.suppress(Refused):  # then it sends what it likes
-        await visitor.ask("logging/setLevel", {"level": level}, timeout_s=timeout_s)
-
-
 def _told(error: Refused, asked: Asked) -> ServerFailed:
     """The server's error for people, with all that it says."""
     data = error.error.get("data")
     if data is not None and not (asked.as_json or asked.raw):
         sys.stderr.write(printable(f"data: {indented(data, None)}") + "\n")
-    reason = data.get("reason") if isinstance(data, dict) else None
-    hint = f"mooring logs {asked.server} tells more" if reason and ":" not in asked.server else ""
+    hint = f"mooring logs {asked.server} tells more" if error.reason and ":" not in asked.server else ""
     number = f" (error {error.number})" if error.number is not None else ""
     return ServerFailed(f"{error.message}{number}", code="refused", hint=hint)
 

@@ -178,13 +178,22 @@ async def test_a_call_is_cancelled_by_an_interrupt(tmp_path: Path) -> None:
             await shown(screen, "[######------------------]  25% 1/4 part 1")
             process.send_signal(signal.SIGINT)
         assert process.returncode == 130
+        assert screen.lines[-1].endswith("interrupted; what was under way is cancelled")
         assert max(map(len, re.split(r"\r\x1b\[2K|\n|\r", screen.shown))) < 60
-        assert screen.shown.endswith("\r\x1b[2K"), "the bar is gone"
+        assert screen.shown.rpartition("\x1b[2K")[2].startswith("interrupted"), "the bar is gone"
         [call] = there.heard("tools/call")
         await until(lambda: there.heard("notifications/cancelled"))
         [cancelled] = there.heard("notifications/cancelled")
         assert cancelled["params"]["requestId"] == call["id"]
         await there.is_left()
+
+
+async def test_the_bar_makes_room_for_the_result(tmp_path: Path) -> None:
+    async with demo(tmp_path) as place:
+        words = ("call", "demo", "sleep", "seconds=0.5", "steps=4")
+        async with on_terminal(place, 60, 24, *words) as (screen, process):
+            await shown(screen, "  25% 1/4", "\r\x1b[2Kslept 0.5 s\r\n")
+        assert process.returncode == 0
 
 
 async def test_a_form_is_filled_in(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_what_is_optional_may_be_left_out() -> None:
         ({"type": "integer", "minimum": 1, "maximum": 5}, "it (integer, 1 to 5): "),
         ({"type": "boolean", "default": False}, "it (yes or no) [no]: "),
         ({"enum": ["a"]}, "it (a number): "),
+        ({"enum": ["a"], "enumNames": ["Ay"], "default": "a"}, "it (a number) [Ay]: "),
         ({"type": "array", "items": {"enum": ["a"]}}, "it (numbers, with commas between them): "),
     ],
 )

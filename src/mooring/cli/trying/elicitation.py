@@ -31,6 +31,7 @@ class Elicitation:
                 self._sideline.say("declined: there is no terminal to ask at")
                 return DECLINE
             self._sideline.clear()
+            self._sideline.forget_typed()
             self._sideline.say(f"{self._server} asks: {message}")
             if params.get("mode") == "url":
                 return await self._visit(str(params.get("url", "")))

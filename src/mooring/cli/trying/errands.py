@@ -132,7 +132,8 @@ def running_url(known: Json) -> str:
 def carry_out(asked: Asked, errand: Callable[[Visit], Awaitable[int]], item: str = "") -> int:
     """Visit the server for an errand; returns the exit status."""
     sideline = Sideline(verbose=asked.verbose)
-    paper = Paper(asked.server if ":" not in asked.server else "", item, asked.folder)
+    prefix = item if ":" in asked.server else f"{asked.server}-{item}"
+    paper = Paper(prefix, asked.folder, sideline.clear)
     level = logging.DEBUG if debugging(os.environ) else logging.INFO if asked.verbose else logging.WARNING
 
     async def visit(visitor: Visitor) -> int:
@@ -144,9 +145,11 @@ def carry_out(asked: Asked, errand: Callable[[Visit], Awaitable[int]], item: str
 
     with LogsAside(sideline).listening(level):
         try:
-            return visiting.main(
-                asked.visit, Attendant(asked, sideline), visit, paper.wire if asked.raw else None
-            )
+            tap = paper.wire if asked.raw else None
+            status = visiting.main(asked.visit, Attendant(asked, sideline), visit, tap)
+            if status > 128:
+                sideline.say("interrupted; what was under way is cancelled")
+            return status
         except Refused as error:
             if asked.as_json:
                 paper.json({"error": error.error})

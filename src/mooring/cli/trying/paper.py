@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
@@ -17,12 +18,12 @@ __all__ = ["Paper", "indented"]
 
 
 class Paper:
-    """`server` and `item` name what is printed, for those who want to read on; bytes go to `folder`."""
+    """Bytes go to `folder`, under names after `prefix`; `make_room` is called before each line."""
 
-    def __init__(self, server: str, item: str = "", folder: Path | None = None) -> None:
-        self._server = server
-        self._item = item
-        self._folder = folder or Path()
+    def __init__(self, prefix: str, folder: Path, make_room: Callable[[], None]) -> None:
+        self._prefix = prefix
+        self._folder = folder
+        self._make_room = make_room
         self._terminal = sys.stdout.isatty()
         self._dim = DIM if colourful(sys.stdout, os.environ) else ""
         self.width = get_terminal_size().columns if self._terminal else None
@@ -73,11 +74,11 @@ class Paper:
             content = decoded(data)
         except NotBytes:
             return f"{what}: cannot be saved, because its data is not base64"
-        path = save(content, self._folder, file_name(data, f"{self._server}-{self._item}".strip("-")))
+        path = save(content, self._folder, file_name(data, self._prefix))
         return f"{what}, {len(content)} bytes, saved as {path}"
 
-    @staticmethod
-    def _write(text: str) -> None:
+    def _write(self, text: str) -> None:
+        self._make_room()
         # Lone surrogates can be said in JSON, and in no encoding.
         sys.stdout.write(text.encode("utf-8", "backslashreplace").decode())
 

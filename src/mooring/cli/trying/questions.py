@@ -57,7 +57,9 @@ class Question(NamedTuple):
             return ""
         if isinstance(value, bool):
             return "yes" if value else "no"
-        return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        titles = {str(known): title for known, title in self.choices if title}
+        values = value if isinstance(value, list) else [value]
+        return ", ".join(titles.get(str(one), str(one)) for one in values)
 
     @property
     def prompt(self) -> str:

@@ -30,13 +30,13 @@ def decoded(data: Data) -> bytes:
         raise NotBytes from None
 
 
-def file_name(data: Data, named: str) -> str:
+def file_name(data: Data, prefix: str) -> str:
     """What to call it: as its uri does, or after what it came from. No path, nothing hidden."""
     try:
         last = PurePosixPath(unquote(urlsplit(data.uri).path)).name
     except ValueError:
         last = ""
-    name = _UNFIT.sub("-", last or f"{named}-{data.what}").strip("-.") or data.what
+    name = _UNFIT.sub("-", last or f"{prefix}-{data.what}").strip("-.") or data.what
     extension = guess_extension(data.mime_type.partition(";")[0].strip().lower()) or ""
     stem = name[:MAX_NAME_CHARACTERS]
     return stem if "." in stem else stem + (extension or ".bin")

@@ -10,6 +10,7 @@ import logging
 import math
 import os
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from shutil import get_terminal_size
@@ -106,6 +107,10 @@ class Sideline:
     def _write(text: str) -> None:
         sys.stderr.write(text.encode("utf-8", "backslashreplace").decode())
         sys.stderr.flush()
+
+    def forget_typed(self) -> None:
+        """What was typed before a question was seen is no answer to it."""
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
     async def ask(self, prompt: str) -> str | None:
         """A line that is typed; None at the end of input (Ctrl-D)."""

@@ -160,6 +160,13 @@ async def test_nobody_there() -> None:
         await visit("ftp://127.0.0.1/mcp", calling())
 
 
+async def test_a_token_that_others_can_read_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    # Nobody has that name, so nothing is sent to anybody.
+    with pytest.raises(Unavailable, match="cannot reach"):
+        await visit("http://nobody.invalid/mcp", calling(), headers=[(b"X-Key", b"secret")])
+    assert "sent to nobody.invalid without encryption" in caplog.text and "secret" not in caplog.text
+
+
 async def test_what_is_no_mcp_server_is_told_so() -> None:
     async with raw_server(always(answer(b"<html>", kind="text/html"))) as server:
         with pytest.raises(Refused, match="not an MCP server"):

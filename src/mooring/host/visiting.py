@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mooring.errors import Unavailable
-from mooring.host.credentials import StoredCredentials
+from mooring.host.credentials import StoredCredentials, warn_of_listeners
 from mooring.host.loops import run_with_signals
 from mooring.host.stop import Stop
 from mooring.host.waits import until
@@ -63,6 +63,7 @@ async def run(
     """Raises MooringError for what went wrong, when the session is ended."""
     origin, target = parse_url(options.url, options.ca_file)
     credentials = StoredCredentials(options.headers, options.token_file)
+    warn_of_listeners(credentials, origin)
     client = Client(origin)
     reach = Reach(client, options.url, options.policy)
     visitor = Visitor(

@@ -296,6 +296,9 @@ class Terminal:
         except OSError:  # the other end is closed
             asyncio.get_running_loop().remove_reader(self._controller)
 
+    def type(self, text: str) -> None:
+        os.write(self._controller, text.encode())
+
     def has_lines(self, number: int) -> bool:
         return len(self.lines) == number
 

@@ -23,6 +23,7 @@ from mooring.cli.serve import serve
 from mooring.cli.servers import daemon, ls, restart, rm, start, status, stop
 from mooring.cli.service import service
 from mooring.cli.stdio import stdio
+from mooring.cli.trying.commands import COMMANDS as TRYING
 from mooring.cli.uninstall import uninstall
 from mooring.errors import MooringError, exit_status
 
@@ -35,6 +36,7 @@ Examples:
   mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring up -f mooring.toml
   mooring ls
+  mooring tools time
   mooring stdio time
   mooring run --help
   eval "$(mooring completion bash)"
@@ -61,6 +63,7 @@ def cli() -> None:
 
 
 cli.add_section("Servers", run, ls, status, logs, events, start, stop, restart, rm, stdio, secret)
+cli.add_section("Trying them", *TRYING)
 cli.add_section("Many at once", *FILE_COMMANDS)
 cli.add_section("The daemon", serve, daemon, service)
 cli.add_section("When you need it", doctor, completion, uninstall)

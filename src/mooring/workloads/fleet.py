@@ -448,7 +448,7 @@ def _name_taken(known: ServerOptions | None, asked: ServerOptions) -> UserError:
     return UserError(
         f"there is a server named {asked.name}, with another definition{what}",
         code="name_taken",
-        hint=f"mooring status {asked.name} shows it; --replace puts this one in its place",
+        hint=f"mooring export {asked.name} shows it; --replace puts this one in its place",
     )
 
 

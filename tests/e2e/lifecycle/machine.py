@@ -183,8 +183,14 @@ class Lifecycle(RuleBasedStateMachine):
 
     def _begin_again(self) -> None:
         self.daemon.begin()
+        # Else who asks for a server that is not begun yet is the one who begins it, and is told so.
+        eventually(self._has_begun_all, "what should run is begun")
         for there in self.wanted.values():
             there.crashes = 0
+
+    def _has_begun_all(self) -> bool:
+        servers = self.daemon.ask("GET", "/servers")
+        return all(server["started_at"] is not None for server in servers if server["desired"] == "running")
 
     # Clients
 

@@ -1,6 +1,7 @@
-"""Is a value what a schema says? As much of JSON Schema as our OpenAPI document uses, and no more:
+"""Is a value what a schema says? As much of JSON Schema as our documents use, and no more:
 a word that is not known here is an error, so that nothing is passed over."""
 
+import re
 from typing import Any
 
 __all__ = ["problems"]
@@ -14,7 +15,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "boolean": bool,
     "null": type(None),
 }
-SAID = frozenset({"title", "description", "default"})
+SAID = frozenset({"$schema", "$defs", "title", "description", "default", "examples"})
 """Words that demand nothing."""
 
 
@@ -50,7 +51,13 @@ def problems(value: Any, schema: dict[str, Any], document: Any, where: str = "$"
             case "maximum":
                 found += [f"{where}: {value} is too large"] if value > wanted else []
             case "additionalProperties":
-                assert wanted is False, schema
+                # (Those that are described are looked at above, and no others are allowed there.)
+                for name in value if wanted is not False else ():
+                    found += problems(value[name], wanted, document, f"{where}.{name}")
+            case "propertyNames":
+                found += [
+                    f"{where}: {name} is no name" for name in value if not re.search(wanted["pattern"], name)
+                ]
             case _:
                 assert word in SAID, (word, schema)
     return found

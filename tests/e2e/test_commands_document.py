@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mooring.cli.files.difference import Action
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.states import State
 from mooring.workloads.happenings import Kind
@@ -36,12 +37,17 @@ async def test_the_names_are_those_that_are_printed(tmp_path: Path) -> None:
         assert set(json.loads(event)) == names("`mooring events --json`")
         [changed] = json.loads(await place.done("stop", "demo", "--json"))
         assert set(changed) == names("`mooring start|stop|restart|rm --json`")
+        (tmp_path / "mooring.toml").write_text("[servers.filed]\ncommand = 'sh'\n")
+        for words in (("up", "--dry-run"), ("up", "--no-wait"), ("down",)):
+            [step] = json.loads(await place.done(*words, "--json", "-f", str(tmp_path / "mooring.toml")))
+            assert set(step) == names("`mooring up --json`, `mooring down --json`")
         [refused] = json.loads((await place.mooring("stop", "nobody", "--json"))[1])
         assert set(refused["error"]) == {"code", "message", "hint"}
 
 
 def test_codes_are_those_that_there_are() -> None:
     assert names("Reasons", "reason") == set(ReasonCode)
+    assert names("`mooring up --json`, `mooring down --json`", "action") == set(Action)
     assert names("`mooring events --json`", "kind") == set(Kind)
     assert set(State) <= set(re.findall(r"`(\w+)`", PAGE.partition("### States")[2].partition("###")[0]))
 

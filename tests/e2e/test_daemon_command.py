@@ -142,3 +142,33 @@ async def test_a_server_that_cannot_work_is_told_of(tmp_path: Path) -> None:
         assert status in (1, 2) and "bad" in err
         status, _, err = await place.mooring("run", "quits", "--", "false")
         assert status == 1 and "quits" in err and "mooring status quits" in err
+
+
+async def test_the_daemon_alone_brings_back_what_should_run_and_nothing_else(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        for name in ("one", "two"):
+            await place.done("run", name, "--", *DEMO)
+        await place.done("stop", "two")
+        assert await place.done("restart", "--all") == "one was restarted\n"
+        await place.done("daemon", "stop")
+        first = await place.told("daemon", "start")
+        assert (await place.told("daemon", "start"))["pid"] == first["pid"], "once more is nothing"
+        desired = {server["name"]: server["desired"] for server in await place.told("ls")}
+        assert desired == {"one": "running", "two": "stopped"}
+
+
+async def test_the_last_lines_of_a_log(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        await place.done("run", "demo", "--", *DEMO)
+        every = (await place.done("logs", "demo")).splitlines()
+        assert len(every) > 1
+        assert (await place.done("logs", "-n", "1", "demo")).splitlines() == every[-1:]
+        assert await place.done("logs", "-n", "0", "demo") == ""
+        assert (await place.done("logs", "--tail", "1000", "demo")).splitlines() == every
+
+
+async def test_a_misspelled_name_is_guessed(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        await place.done("run", "demo", "--", *DEMO)
+        status, _, err = await place.mooring("status", "deno")
+        assert status == 2 and "did you mean demo?" in err

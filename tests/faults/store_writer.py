@@ -53,6 +53,7 @@ def writes(store: Store):  # type: ignore[no-untyped-def]
     yield lambda: store.keep_sessions("old", generation, [session], ["early"])
     yield lambda: store.keep_era("old", generation, Era("command", "late", b""))
     yield lambda: store.want("old", generation, Desired.STOPPED)
+    yield lambda: store.adopt("old", generation, "/late.toml")
     yield lambda: store.begin("old", after=generation, definition=b"late")
     yield lambda: store.remove("old", store.workload("old").generation)  # type: ignore[union-attr]
     yield store.release

@@ -1,12 +1,8 @@
 """Mooring is killed together with its guardian; the next one ends what was left, and nobody else."""
 
-import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,43 +11,8 @@ from mooring.runtimes import guardian_main, leftovers
 from mooring.runtimes.leftovers import Leftover, end_leftovers
 from mooring.runtimes.proctable import start_time
 from mooring.runtimes.roll import Roll, boot_id
-from tests.faults.test_runtimes_guardian import end_with, naughty_argv, spawn, told
+from tests.faults.test_runtimes_guardian import end_with, hosted, naughty_argv, spawn, told
 from tests.support import alive, until
-
-HOST = """
-import asyncio, json, os, signal, sys, time
-import uvloop
-from pathlib import Path
-from mooring.runtimes import ProcessRuntime, ProcessSpec
-from mooring.runtimes.household import Household
-from mooring.runtimes.roll import Roll, boot_id
-
-class Teller:
-    def __init__(self, pid): self.pid = pid
-    def on_line(self, line): print(line.decode(), flush=True)
-    def on_long_line(self, line): pass
-    def on_writable(self): pass
-    def on_gone(self, exit): print("gone", self.pid, flush=True)
-
-def die(household, session):
-    print("child", session.leader, flush=True)
-    os.kill(household.guardian.pid, signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-async def main():
-    household = Household(time.monotonic, owner="feedfeed", roll=Roll(Path(sys.argv[1]), boot_id()))
-    if sys.argv[2] == "between":
-        Household.take_in = die
-    runtime = ProcessRuntime(on_stderr=lambda pid, text: None, household=household)
-    for argv in json.loads(sys.argv[3]):
-        instance = await runtime.start(ProcessSpec(name="x", argv=tuple(argv)))
-        print("child", instance.pid, flush=True)
-        instance.attach(Teller(instance.pid))
-    print("guardian", runtime.guardian_pid, flush=True)
-    await asyncio.Event().wait()
-
-uvloop.run(main())
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -65,22 +26,12 @@ def roll(tmp_path: Path) -> Roll:
     return Roll(tmp_path, boot_id())
 
 
-@contextmanager
-def hosted(roll: Path, *commands: list[str], die: str = "later") -> Iterator["subprocess.Popen[str]"]:
-    argv = [sys.executable, "-c", HOST, str(roll), die, json.dumps(commands)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as host:
-        try:
-            yield host
-        finally:
-            host.kill()
-
-
 async def test_killed_together_with_its_guardian(tmp_path: Path, roll: Roll) -> None:
     stubborn = naughty_argv(
         "ignore-term", "grandchild:stubborn", "grandchild:unmarked", "grandchild:session", "linger"
     )
     others = spawn("linger", marker="MOORING_INSTANCE=somebody:x:1")
-    with hosted(tmp_path, stubborn, stubborn, naughty_argv("echo")) as host:
+    with hosted(stubborn, stubborn, naughty_argv("echo"), roll=tmp_path) as host:
         pids = told(host, {"child": 3, "grandchild": 6, "guardian": 1})
         assert len(roll.entries()) == 3
         os.kill(pids["guardian"][0], signal.SIGSTOP)  # so that neither sees the other one's end
@@ -105,7 +56,7 @@ async def test_killed_together_with_its_guardian(tmp_path: Path, roll: Roll) -> 
 
 
 async def test_killed_between_the_start_of_a_child_and_its_registration(tmp_path: Path, roll: Roll) -> None:
-    with hosted(tmp_path, naughty_argv("ignore-term", "linger"), die="between") as host:
+    with hosted(naughty_argv("ignore-term", "linger"), roll=tmp_path, between=True) as host:
         [pid] = told(host, {"child": 1})["child"]
         host.wait()
         [entry] = roll.entries()

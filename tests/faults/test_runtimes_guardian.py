@@ -20,29 +20,7 @@ from mooring.runtimes.proctable import Session, start_time
 from tests.faults.runtime_bench import NAUGHTY, PATIENT, bench
 from tests.support import alive, children, on_both_loops, until, within
 
-HOST = """
-import asyncio, json, sys
-import uvloop
-from mooring.runtimes import ProcessRuntime, ProcessSpec
-
-class Teller:
-    def __init__(self, pid): self.pid = pid
-    def on_line(self, line): print(line.decode(), flush=True)
-    def on_long_line(self, line): pass
-    def on_writable(self): pass
-    def on_gone(self, exit): print("gone", self.pid, flush=True)
-
-async def main():
-    runtime = ProcessRuntime(on_stderr=lambda pid, text: None, owner="feedfeed")
-    for argv in json.loads(sys.argv[1]):
-        instance = await runtime.start(ProcessSpec(name="x", argv=tuple(argv)))
-        print("child", instance.pid, flush=True)
-        instance.attach(Teller(instance.pid))
-    print("guardian", runtime.guardian_pid, flush=True)
-    await asyncio.Event().wait()
-
-uvloop.run(main())
-"""
+HOST = Path(__file__).with_name("runtime_host.py")
 
 
 def naughty_argv(*words: str) -> list[str]:
@@ -50,9 +28,13 @@ def naughty_argv(*words: str) -> list[str]:
 
 
 @contextmanager
-def hosted(*commands: list[str]) -> Iterator["subprocess.Popen[str]"]:
-    """A process that hosts a runtime with these children."""
-    argv = [sys.executable, "-c", HOST, json.dumps(commands)]
+def hosted(
+    *commands: list[str], roll: Path | None = None, between: bool = False
+) -> Iterator["subprocess.Popen[str]"]:
+    """A process that hosts a runtime with these children; see there."""
+    argv = [sys.executable, str(HOST), json.dumps(commands)]
+    if roll is not None:
+        argv += [str(roll), "between" if between else "later"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as host:
         try:
             yield host

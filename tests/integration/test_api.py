@@ -58,13 +58,18 @@ async def test_every_answer_is_as_the_document_says(tmp_path: Path) -> None:
             while not (await ask("GET", bad, one))["exits"]:
                 await asyncio.sleep(0.02)
         assert len(await ask("GET", "/servers")) == 2
+        told = await ask("GET", "/definitions")
+        assert [(one["name"], one["options"]) for one in told] == [
+            ("bad", body_of("bad", "--die-at-initialize")["options"]),
+            ("one", body_of("one")["options"]),
+        ]
         assert [event["kind"] for event in await ask("GET", "/events?name=one&after=0&since=0&wait_s=0")] == [
             "started",
             "ready",
         ]
         for what in ("restart", "stop", "start", "restart?wait=false"):
             await ask("POST", f"/servers/one/{what}", f"/servers/{{name}}/{what.partition('?')[0]}")
-        await ask("DELETE", f"{bad}?wait=false", one)
+        await ask("DELETE", f"{bad}?wait=false&origin=", one)
         await ask("POST", "/daemon/stop")
         routes = {(method, path) for path, methods in document["paths"].items() for method in methods}
         asked.add(("post", f"{PREFIX}/daemon/handover"))  # which takes another daemon: see test_handover

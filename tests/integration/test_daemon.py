@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import resource
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -209,6 +210,15 @@ async def test_there_is_one_daemon_for_a_directory(tmp_path: Path) -> None:
         with pytest.raises(AlreadyOwned):
             await daemon.run(DaemonOptions(places=life.places), Stop(time.monotonic))
         assert (await life.ask("GET", "/daemon"))["pid"]
+
+
+async def test_there_is_one_daemon_for_a_directory_whose_lock_was_removed(tmp_path: Path) -> None:
+    async with living(tmp_path) as life:
+        life.places.lock.unlink()
+        with pytest.raises(AlreadyOwned, match=f"pid {os.getpid()}"):
+            await daemon.run(DaemonOptions(places=life.places), Stop(time.monotonic))
+        await life.run("one")
+        assert (await life.ask("GET", "/servers/one"))["state"], "it still owns its state"
 
 
 async def refused_at(port: int, state: Path) -> ListenFailed:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mooring.store.store import Store
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.states import State as Stage
 from mooring.workloads import session_keeper
-from mooring.workloads.definition import ServerOptions, dump_options, load_options
+from mooring.workloads.definition import Borrowed, ServerOptions, dump_options, load_options, same_request
 from mooring.workloads.fleet import Conflict, Fleet
 from mooring.workloads.state import State
 from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
@@ -197,7 +198,7 @@ async def test_two_at_once_of_which_one_wins(tmp_path: Path) -> None:
             await until(lambda: fleet.seen("one").live.is_ending)  # type: ignore[union-attr]
             await until(lambda: fleet.seen("one").snapshot().state is Stage.DRAINING)  # type: ignore[union-attr]
             assert fleet.seen("one").snapshot().reason.code is ReasonCode.ASKED  # type: ignore[union-attr]
-            with pytest.raises(Conflict, match=r"^one is being stopped$"):
+            with pytest.raises(Conflict, match=r"^one is ending: restarted by request$"):
                 await fleet.start("one")
             stopping = asyncio.create_task(fleet.stop("one", 0.5))
             with pytest.raises(Conflict, match=r"^one was stopped meanwhile$"):
@@ -290,3 +291,72 @@ async def test_whoever_cannot_wait_for_the_end_need_not(tmp_path: Path) -> None:
             fleet.hurry()
             async with within():
                 await ending
+
+
+async def test_a_file_touches_what_was_made_from_it_and_nothing_else(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path) as (fleet, _street):
+
+        def origin() -> str:
+            return fleet.seen("one").wanted.origin
+
+        await fleet.run(described(), origin="/a.toml")
+        other = described("one", "--other")
+        for refused in (
+            fleet.run(other, replace=True, origin="/b.toml"),
+            fleet.remove("one", 1.0, origin="/b.toml"),
+        ):
+            with pytest.raises(UserError, match=r"not made from /b.toml but from /a.toml") as caught:
+                await refused
+            assert caught.value.code == "not_of_this_file"
+        assert not await fleet.run(described(), origin="/b.toml")
+        assert origin() == "/a.toml", "the same, asked for by another, changes nothing"
+        assert not await fleet.run(described(), origin="/b.toml", adopt=True)
+        assert origin() == "/b.toml", "but who adopts it has it"
+        assert await fleet.run(other, replace=True, origin="/c.toml", adopt=True)
+        assert origin() == "/c.toml"
+        await fleet.restart("one", 1.0)
+        assert origin() == "/c.toml"
+        assert await fleet.run(described(), replace=True), "whoever names no file may do what they like"
+        assert origin() == ""
+        with pytest.raises(UserError, match=r"was not made from /c.toml$"):
+            await fleet.remove("one", 1.0, origin="/c.toml")
+        await fleet.run(described(), origin="/d.toml", adopt=True)
+    async with fleet_in(tmp_path) as (fleet, _street):
+        assert fleet.seen("one").wanted.origin == "/d.toml", "also in its next life"
+        await fleet.remove("one", 1.0, origin="/d.toml")
+        assert fleet.all() == []
+
+
+def test_the_same_request_from_another_terminal_is_the_same() -> None:
+    def asked(env: dict[str, str], *unnamed: str, all: bool = False, **other: Any) -> ServerOptions:
+        borrowed = Borrowed(all=all, unnamed=unnamed)
+        return ServerOptions(name="one", argv=("x",), env=env, borrowed=borrowed, **other)
+
+    here = asked({"TERM": "xterm", "A": "1"}, "TERM")
+    assert same_request(here, asked({"TERM": "dumb", "A": "1"}, "TERM"))
+    assert same_request(here, asked({"A": "1"}))
+    assert not same_request(here, asked({"TERM": "xterm", "A": "1"})), "here it was asked for"
+    assert not same_request(here, asked({"TERM": "xterm", "A": "2"}, "TERM"))
+    assert not same_request(here, asked({"TERM": "xterm", "A": "1"}, "TERM", all=True))
+    assert not same_request(here, asked({"TERM": "xterm", "A": "1"}, "TERM", spare=2))
+
+
+async def test_the_same_from_another_terminal_is_the_same_and_what_is_not_is_named(tmp_path: Path) -> None:
+    def from_terminal(kind: str, **more: Any) -> ServerOptions:
+        options = described()
+        borrowed = Borrowed(unnamed=("TERM",))
+        return replace(options, env={**options.env, "TERM": kind}, borrowed=borrowed, **more)
+
+    async with fleet_in(tmp_path) as (fleet, _):
+        await fleet.run(from_terminal("xterm"))
+        assert not await fleet.run(from_terminal("tmux"))
+        assert fleet.seen("one").wanted.generation == 1
+        other = from_terminal("tmux", spare=0, cwd=tmp_path)
+        with pytest.raises(UserError, match=rf"different: the working directory \(.*{tmp_path}\), spare$"):
+            await fleet.run(other)
+        secretive = replace(other, env={**other.env, "TOKEN": "canary"})
+        with pytest.raises(UserError, match="the variables TOKEN") as refused:
+            await fleet.run(secretive)
+        assert "canary" not in refused.value.message
+        assert await fleet.run(from_terminal("tmux"), replace=True), "whoever insists gets its own TERM"
+        assert fleet.seen("one").options == from_terminal("tmux")

@@ -9,7 +9,7 @@ import pytest
 
 from mooring.errors import UserError
 from mooring.store.database import StoreError
-from mooring.store.records import Desired, Era, Session
+from mooring.store.records import Desired, Era, Session, Workload
 from mooring.store.schema import NEWEST, STEPS
 from mooring.store.store import (
     DAY_S,
@@ -93,9 +93,21 @@ def test_generations_never_return(store: Store) -> None:
     assert seen == sorted(set(seen))
 
 
+def test_where_a_workload_comes_from_is_kept(store: Store, opening: Opening) -> None:
+    assert store.add("time", b"{}").origin == "", "somebody asked for it alone"
+    made = store.add("git", b"{}", "/one.toml")
+    assert made.origin == "/one.toml"
+    begun = store.begin("git", after=made.generation)
+    assert begun.origin == "/one.toml", "a restart changes nothing of that"
+    assert store.begin("git", after=begun.generation, definition=b"[]", origin="").origin == ""
+    store.adopt("time", 1, "/two.toml")
+    assert [record.origin for record in opening().workloads()] == ["", "/two.toml"]
+
+
 Late = Callable[[Store, int], object]
 WRITES: dict[str, Late] = {
     "add": lambda store, generation: store.add("other", b"{}"),
+    "adopt": lambda store, generation: store.adopt("time", generation, "/late.toml"),
     "begin": lambda store, generation: store.begin("time", after=generation, definition=b"late"),
     "keep_era": lambda store, generation: store.keep_era("time", generation, Era("late", "1", b"")),
     "keep_sessions": lambda store, generation: store.keep_sessions(
@@ -265,11 +277,14 @@ def test_pages_that_contradict_each_other_are_noticed(store: Store, tmp_path: Pa
 def test_a_file_of_the_first_mooring_is_brought_up_to_date(tmp_path: Path, clock: Clock) -> None:
     with sqlite3.connect(tmp_path / "state.db") as connection:
         connection.executescript(f"{STEPS[0]} PRAGMA user_version = 1;")
+        connection.execute("INSERT INTO workload VALUES ('old', 1, x'7b7d', 'running', 1.0, 1.0)")
+        connection.execute("UPDATE counter SET generation = 1")
     connection.close()
     store = Store(tmp_path, clock)
     store.claim(1, "boot")
     store.keep_era("time", store.add("time", b"{}").generation, Era("x", "time 1", b""))
     assert store.era("x") == Era("x", "time 1", b"")
+    assert store.workload("old") == Workload("old", 1, b"{}", Desired.RUNNING, 1.0, 1.0, "")
     store.close()
 
 

@@ -1,5 +1,8 @@
 """Does it grow? A straight line through the samples under load, and a comparison of two rests.
 
+Memory is judged by its lower edge: what was freed is kept for a while, so that up to 8 MiB come and go
+(docs/adr/0010). A leak lifts that edge like everything else.
+
 What may grow under load is stated as the rise of the line over the whole span: the noise of samples
 does not shrink with a shorter span, so the shorter it was the steeper a minute may be.
 """
@@ -37,6 +40,8 @@ AT_REST = {
 """Series → how much more there may be at the later rest. Sessions that sleep are bounded by their limit."""
 
 SIGMAS = 2
+EDGE_SAMPLES = 5
+"""The least of so many in a row is one point of the lower edge."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,16 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Line:
 
 def line_of(samples: Sequence[Sample], series: str) -> Line:
     """Of one series, over minutes."""
-    return fit([sample.at_s / 60 for sample in samples], [getattr(sample, series) for sample in samples])
+    points = _lower_edge(samples) if series == "rss_mib" else samples
+    return fit([sample.at_s / 60 for sample in points], [getattr(sample, series) for sample in points])
+
+
+def _lower_edge(samples: Sequence[Sample]) -> list[Sample]:
+    """The leanest of each few in a row; all of them if there are only a few."""
+    if len(samples) < 4 * EDGE_SAMPLES:
+        return list(samples)
+    rows = (samples[n : n + EDGE_SAMPLES] for n in range(0, len(samples), EDGE_SAMPLES))
+    return [min(row, key=lambda sample: sample.rss_mib) for row in rows]
 
 
 @dataclass(frozen=True)

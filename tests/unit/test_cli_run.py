@@ -131,8 +131,9 @@ def test_every_option_arrives(
 
 def test_every_field_of_the_options_can_be_given() -> None:
     names = {parameter.name for parameter in cli.commands["run"].params}
-    spelled = {"allow_hosts": "allow_host", "allow_origins": "allow_origin"}
-    made_of_several = {"argv", "server", "listen", "sessions", "restarts", "patience"}
+    spelled = {"allow_hosts": "allow_host", "allow_origins": "allow_origin", "env_references": "env"}
+    made_of_several = {"argv", "borrowed", "server", "listen", "sessions", "restarts", "patience"}
+    made_of_several |= {"secrets"}  # by the state directory
     for options in (ServerOptions, ListenOptions, ForegroundOptions, StopPatience):
         for field in fields(options):
             name = field.name.removesuffix("_s")
@@ -145,6 +146,20 @@ def test_shared_alone_means_one_and_no_spare(asked: list[ForegroundOptions], wor
     server = asked.pop().server
     assert (server.name, server.sessions.shared, server.spare) == ("time", 1, 0)
     assert planned(asked, *words).server == server
+
+
+def test_references_stay_references(
+    asked: list[ForegroundOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MOORING_STATE_DIR", "/state")
+    monkeypatch.setenv("TOKEN", "of ours")
+    given = ("TOKEN=secret:linear", "A=file:token", 'B={"a": 1}', "C=literal:env:x")
+    options = planned(asked, "--inherit-env", *(word for one in given for word in ("--env", one)))
+    assert options.server.env_references == {"TOKEN": "secret:linear", "A": f"file:{tmp_path}/token"}
+    assert (options.server.env["B"], options.server.env["C"]) == ('{"a": 1}', "env:x")
+    assert "TOKEN" not in options.server.env, "what is not used is not kept"
+    assert options.secrets == Path("/state/secrets.json")
 
 
 def test_inherit_env_and_unix(asked: list[ForegroundOptions], monkeypatch: pytest.MonkeyPatch) -> None:

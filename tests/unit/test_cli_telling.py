@@ -40,6 +40,8 @@ READY: dict[str, Any] = {
     "stderr": [],
     "versions": ["2025-06-18", "2025-11-25"],
     "command": ["uvx", "mcp-server-time"],
+    "origin": "",
+    "references": ["secret:zone", "env:TZ"],
 }
 
 
@@ -85,21 +87,22 @@ def test_everything_is_told() -> None:
         "hint: look",
         "url: http://127.0.0.1:4670/time/mcp",
         "command: uvx mcp-server-time",
+        "references: secret:zone, env:TZ",
         "generation: 4, owned by the daemon (pid 12)",
         "started: 2h ago, 1 restart",
         "sessions: 1; 1 call in flight, 17 in all",
         "versions: 2025-06-18, 2025-11-25",
         "instances: pid 20, serving, session abcdefgh, for 2h",
         ": pid 21, spare, for 1d",
-        lines[11],
         lines[12],
+        lines[13],
         "stderr: a",
         ": b",
     ]
-    assert lines[11].startswith("exits: 1970-01-01T00:01:00Z (") and lines[11].endswith(
+    assert lines[12].startswith("exits: 1970-01-01T00:01:00Z (") and lines[12].endswith(
         "ago), pid 19: signal 9, after 61.0 s"
     )
-    assert lines[12].endswith("pid 18: exit status 1, after 0.2 s"), "the latest first"
+    assert lines[13].endswith("pid 18: exit status 1, after 0.2 s"), "the latest first"
     [unknown] = [
         text
         for title, text in described(server(exits=[{**READY["exits"][0], "code": None}]))

@@ -9,6 +9,7 @@ import pytest
 
 from mooring.api.client import ApiClient
 from mooring.cli import changing, waiting
+from mooring.cli.live import progress_of
 from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
 from mooring.errors import Unavailable, UserError
 from tests.unit.test_cli_telling import server
@@ -117,7 +118,7 @@ def test_who_interrupts_knows_what_was_begun(
             raise KeyboardInterrupt
 
     try:
-        assert not changing._waited(Interrupted(), jobs, "is being stopped", as_json=True)
+        assert not changing.waited(Interrupted(), jobs, "is being stopped", Progress(quiet=True))
         [begun] = [job.name for job in jobs if job.begun]
         [other] = [job.name for job in jobs if not job.begun]
     finally:
@@ -166,3 +167,42 @@ def test_one_that_will_not_be_ready_says_why(state: str) -> None:
 def test_of_two_commands_one_wins_and_the_other_says_so(answer: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
         wait_ready(Told(answer), server(state="starting"))
+
+
+def test_many_have_a_line_each_that_is_rewritten_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen(terminal=True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    for name, value in {"COLUMNS": "30", "LINES": "4", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    jobs = [Job(name, lambda: None) for name in ("one", "three", "four", "five")]
+
+    def drawn() -> str:
+        text = screen.getvalue()
+        screen.seek(0)
+        screen.truncate()
+        return text
+
+    view = progress_of(jobs, quiet=False)
+    view.show({"one": "starting", "three": "backoff: \x1b[31m" + "x" * 40})
+    line = "one    starting\x1b[K\nthree  {}\x1b[K\n… 2 more\x1b[K\n\x1b[J"
+    assert drawn() == line.format("backoff: \\x1b[31mxxxxx")
+    view.show({})
+    assert drawn() == "", "what has not changed is not drawn again"
+    jobs[0].done.set()
+    jobs[1].error = UserError("three is not ready: why", code="x")
+    jobs[1].done.set()
+    view.show({})
+    assert drawn() == "\x1b[3A\rone    done\x1b[K\nthree  is not ready: why\x1b[K\n… 2 more\x1b[K\n\x1b[J"
+    monkeypatch.setenv("LINES", "9")
+    view.show({})
+    assert "four   waits for its turn\x1b[K\nfive   waits" in drawn()
+    view.clear()
+    assert drawn() == "\x1b[4A\r\x1b[J"
+    view.clear()
+    assert drawn() == ""
+    for other in (progress_of(jobs, quiet=True), progress_of([], quiet=False)):
+        other.show({})
+        other.clear()
+    assert drawn() == ""
+    monkeypatch.setattr(sys, "stderr", Screen(terminal=False))
+    assert type(progress_of(jobs, quiet=False)) is Progress

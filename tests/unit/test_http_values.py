@@ -2,6 +2,7 @@
 
 import json
 import os
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from mooring.http.rules import check_host, split_target
 from mooring.http.waits import Overdue, Waits
 from mooring.wire.http import Exchange, Head, Headers, Request, Response
 from tests.unit.test_http_guard import FakeExchange
+
+DAYS_OF_A_YEAR = range(1_800_000_000, 1_831_536_000, 40 * 86_400 + 12_345)
 
 
 def ok(exchange: Exchange) -> None:
@@ -137,6 +140,12 @@ def test_heads() -> None:
     for status in (100, 101, 199, 600):
         with pytest.raises(LocalProtocolError):
             render_head(status, [], [])
+
+
+@pytest.mark.parametrize("second", [0, 86_399, 951_782_400, 1_794_787_200, 4_102_444_800, *DAYS_OF_A_YEAR])
+def test_the_date_is_that_of_the_mail_standard(second: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: float(second))
+    assert render_head(200, [], [])[0].endswith(b"date: %b\r\n" % formatdate(second, usegmt=True).encode())
 
 
 LIMITS = Limits(

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from mooring.wire.shared import SharedParams, covers, initialize_result, is_as_grave, level_of, most_verbose
+from mooring.wire.shared import covers, initialize_result, is_as_grave, level_of, most_verbose, shared_params
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,12 @@ from mooring.wire.shared import SharedParams, covers, initialize_result, is_as_g
     ],
 )
 def test_nothing_that_names_a_client_is_left_in_params(said: bytes, kept: bytes, token: object) -> None:
-    shared = SharedParams.of(said)
-    assert (shared.params, shared.token) == (kept, token)
+    assert shared_params(said) == (kept, token)
 
 
 def test_params_that_are_no_object_are_told_of() -> None:
     with pytest.raises(msgspec.DecodeError):
-        SharedParams.of(b'["progressToken"]')
+        shared_params(b'["progressToken"]')
 
 
 SAID = b'{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"tasks":{}},"future":[1]}'

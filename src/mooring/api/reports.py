@@ -52,6 +52,8 @@ def report(seen: Seen, *, pid: int, url: str, memory_of: Callable[[int], int], n
         stderr=recollection.last_words() if recollection is not None and state in TROUBLED else [],
         versions=[] if live is None else _versions(live),
         command=[] if seen.options is None else list(seen.options.argv),
+        origin=wanted.origin,
+        references=[] if seen.options is None else [str(one) for one in seen.options.references],
     )
 
 

@@ -17,7 +17,17 @@ from mooring import __version__
 from mooring.api.level import API_LEVEL, NEWER_DAEMON, PREFIX
 from mooring.api.reports import report
 from mooring.api.routes import Route, find_route, openapi
-from mooring.api.types import Changed, Daemon, Event, Run, Server, WaitQuery, WhichEvents
+from mooring.api.types import (
+    Changed,
+    Daemon,
+    Definition,
+    Event,
+    RemoveQuery,
+    Run,
+    Server,
+    WaitQuery,
+    WhichEvents,
+)
 from mooring.errors import ListenFailed, MooringError, ServerFailed, Unavailable, UserError
 from mooring.wire.http import Exchange, Headers, Response
 from mooring.workloads.definition import ServerOptions, dump_options, load_options
@@ -32,7 +42,7 @@ JSON: Headers = [
     (b"cache-control", b"no-store"),
     (b"mooring-api", b"%d" % API_LEVEL),
 ]
-STATUS: dict[str, int] = {"unknown_server": 404, "name_taken": 409, "conflict": 409}
+STATUS: dict[str, int] = {"unknown_server": 404, "name_taken": 409, "conflict": 409, "not_of_this_file": 409}
 """By code; others by their class."""
 
 
@@ -64,12 +74,26 @@ class Api:
             Route("POST", "/daemon/stop", "End the daemon, after what is under way", Changed, self._end),
             Route("POST", "/daemon/handover", "Hand over to a daemon that waits", Changed, self._hand_over),
             Route("GET", "/events", "What has happened", list[Event], self._events, query=WhichEvents),
+            Route(
+                "GET",
+                "/definitions",
+                "All servers as they were asked for",
+                list[Definition],
+                self._definitions,
+            ),
             Route("GET", "/servers", "All servers", list[Server], self._servers),
             Route("GET", "/servers/{name}", "One server", Server, self._server),
             Route(
                 "PUT", "/servers/{name}", "Have a server, as described", Changed, self._run, Run, WaitQuery
             ),
-            changing("DELETE", "/servers/{name}", "Forget a server, when it has ended", handle=self._remove),
+            Route(
+                "DELETE",
+                "/servers/{name}",
+                "Forget a server, when it has ended",
+                Changed,
+                self._remove,
+                query=RemoveQuery,
+            ),
             changing("POST", "/servers/{name}/start", "Have it run, now", handle=self._start),
             changing("POST", "/servers/{name}/stop", "Have it not run", handle=self._stop_one),
             changing("POST", "/servers/{name}/restart", "End it, then run it", handle=self._restart),
@@ -121,7 +145,7 @@ class Api:
         return self._about()
 
     async def _end(self) -> Changed:
-        asyncio.get_running_loop().call_soon(self._stop, "asked for by the API")
+        asyncio.get_running_loop().call_soon(self._stop, "stopped by request")
         return Changed(changed=True)
 
     async def _hand_over(self) -> Changed:
@@ -142,17 +166,26 @@ class Api:
     async def _servers(self) -> list[Server]:
         return [self._told(seen) for seen in self._fleet.all()]
 
+    async def _definitions(self) -> list[Definition]:
+        return [_definition(seen) for seen in self._fleet.all()]
+
     async def _server(self, name: str) -> Server:
         return self._told(self._fleet.seen(name))
 
     async def _run(self, name: str, body: Run, query: WaitQuery) -> Changed:
         changed = await self._fleet.run(
-            _described(name, body), replace=body.replace, calls_s=self._calls_s, wait=query.wait
+            _described(name, body),
+            replace=body.replace,
+            origin=body.origin,
+            adopt=body.adopt,
+            calls_s=self._calls_s,
+            wait=query.wait,
         )
         return self._changed(name, changed=changed)
 
-    async def _remove(self, name: str, query: WaitQuery) -> Changed:
-        return Changed(changed=True, cut=await self._fleet.remove(name, self._calls_s, wait=query.wait))
+    async def _remove(self, name: str, query: RemoveQuery) -> Changed:
+        cut = await self._fleet.remove(name, self._calls_s, origin=query.origin, wait=query.wait)
+        return Changed(changed=True, cut=cut)
 
     async def _start(self, name: str, query: WaitQuery) -> Changed:
         await self._fleet.start(name)
@@ -176,6 +209,11 @@ class Api:
             memory_of=self._memory_of,
             now=time.time(),
         )
+
+
+def _definition(seen: Seen) -> Definition:
+    options = None if seen.options is None else msgspec.json.decode(dump_options(seen.options))
+    return Definition(name=seen.wanted.name, origin=seen.wanted.origin, options=options)
 
 
 def _described(name: str, run: Run) -> ServerOptions:

@@ -9,9 +9,11 @@ from mooring.api.level import API_LEVEL
 __all__ = [
     "Changed",
     "Daemon",
+    "Definition",
     "Event",
     "Instance",
     "Problem",
+    "RemoveQuery",
     "Run",
     "Server",
     "ServerExit",
@@ -90,6 +92,19 @@ class Server(msgspec.Struct, kw_only=True):
     versions: list[str]
     """Revisions of the protocol that the server and its sessions speak."""
     command: list[str]
+    references: list[str]
+    """Where values of its variables come from, such as secret:NAME; never a value."""
+    origin: str
+    """The file that it was made from; empty if somebody asked for it alone."""
+
+
+class Definition(msgspec.Struct, kw_only=True):
+    """A server as it was asked for."""
+
+    name: str
+    origin: str
+    options: dict[str, Any] | None
+    """As `workloads.definition` writes them, values of variables included; null if they cannot be read."""
 
 
 class Event(msgspec.Struct, kw_only=True):
@@ -121,12 +136,23 @@ class WaitQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Answer when it is done; if not, when it is certain that it will be."""
 
 
+class RemoveQuery(WaitQuery, kw_only=True, forbid_unknown_fields=True):
+    """How a server is forgotten."""
+
+    origin: str = ""
+    """Only if it was made from this file."""
+
+
 class Run(msgspec.Struct, kw_only=True):
     """A server to have."""
 
     options: dict[str, Any]
     """As `workloads.definition` writes them."""
     replace: bool = False
+    origin: str = ""
+    """The file that asks for it; what was not made from that file is not replaced."""
+    adopt: bool = False
+    """It is that file's from now on, whosever it was."""
 
 
 class Changed(msgspec.Struct, kw_only=True):

@@ -14,10 +14,21 @@ from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.reach import reach
 from mooring.cli.telling import Json, count
 from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
-from mooring.cli.words import printable
-from mooring.errors import MooringError, exit_status
+from mooring.cli.words import printable, show_error
+from mooring.errors import MooringError, UserError, exit_status
 
-__all__ = ["CHANGES", "Change", "change_each", "end_daemon", "run_server"]
+__all__ = [
+    "CHANGES",
+    "INTERRUPTED",
+    "LONG_S",
+    "Change",
+    "change_each",
+    "end_daemon",
+    "run_server",
+    "tell_error",
+    "told_error",
+    "waited",
+]
 
 LONG_S = 3600.0
 """To stop a server may take as long as its calls do; the daemon has the bound."""
@@ -33,12 +44,16 @@ class Change(NamedTuple):
     done: str
     begun: str
     until_ready: bool = False
+    only_wanted: bool = False
+    """Of all servers: only of those that were not stopped."""
 
 
 CHANGES = {
     "start": Change("POST", "/start", "is started", "is being started", until_ready=True),
     "stop": Change("POST", "/stop", "has stopped", "is being stopped"),
-    "restart": Change("POST", "/restart", "was restarted", "is being restarted", until_ready=True),
+    "restart": Change(
+        "POST", "/restart", "was restarted", "is being restarted", until_ready=True, only_wanted=True
+    ),
     "rm": Change("DELETE", "", "is removed", "is being removed"),
 }
 
@@ -47,7 +62,7 @@ def run_server(name: str, body: Json, *, wait: bool, as_json: bool) -> int:
     """`mooring run`: give the server to the daemon, and wait until it is known whether it works."""
     client = reach(start=True)
     job = Job(name, partial(_run, client, name, body, wait))
-    if not _waited(client, [job], "is being started", as_json=as_json):
+    if not waited(client, [job], "is being started", Progress(quiet=as_json)):
         return INTERRUPTED
     if job.error is not None:
         _show_last_words(job.error)
@@ -65,9 +80,9 @@ def _run(client: ApiClient, name: str, body: Json, wait: bool) -> Json:
 def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bool, as_json: bool) -> int:
     """Do the same to all of them; one that cannot is told, and does not hold up the others."""
     client = reach(start=change.until_ready)
-    chosen = _chosen(client, names, every)
+    chosen = _chosen(client, change, names, every)
     jobs = [Job(name, partial(_change, client, change, name, wait)) for name in chosen]
-    if not _waited(client, jobs, change.begun, as_json=as_json):
+    if not waited(client, jobs, change.begun, Progress(quiet=as_json)):
         return INTERRUPTED
     if as_json:
         click.echo(json.dumps([_outcome(job) for job in jobs], indent=2))
@@ -79,13 +94,17 @@ def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bo
     return max((_status(job) for job in jobs), default=0)
 
 
-def _chosen(client: ApiClient, names: tuple[str, ...], every: bool) -> list[str]:
+def _chosen(client: ApiClient, change: Change, names: tuple[str, ...], every: bool) -> list[str]:
     if bool(names) == every:
         raise click.UsageError(
             "name servers, or give --all" if not names else "give names or --all, not both"
         )
     if every:
-        return [server["name"] for server in client.ask("GET", "/servers")]
+        return [
+            server["name"]
+            for server in client.ask("GET", "/servers")
+            if not change.only_wanted or server["desired"] == "running"
+        ]
     return list(dict.fromkeys(names))
 
 
@@ -97,10 +116,10 @@ def _change(client: ApiClient, change: Change, name: str, wait: bool) -> Any:
     return answer
 
 
-def _waited(client: ApiClient, jobs: list[Job], begun: str, *, as_json: bool) -> bool:
+def waited(client: ApiClient, jobs: list[Job], begun: str, progress: Progress) -> bool:
     """Until all are done; or until somebody has had enough, who is then told what goes on."""
     try:
-        carry_out(client, jobs, Progress(quiet=as_json))
+        carry_out(client, jobs, progress)
     except KeyboardInterrupt:
         for job in jobs:
             if not job.begun:
@@ -118,34 +137,39 @@ def _status(job: Job) -> int:
     return exit_status(job.error) if isinstance(job.error, MooringError) else 1
 
 
-def _outcome(job: Job) -> Json:
-    error = job.error
-    told = None
+def told_error(error: Exception | None) -> Json | None:
+    """For programs."""
+    if error is None:
+        return None
     if isinstance(error, MooringError):
-        told = {"code": error.code, "message": error.message, "hint": error.hint}
-    elif error is not None:
-        told = {"code": "bug", "message": repr(error), "hint": ""}
+        return {"code": error.code, "message": error.message, "hint": error.hint}
+    return {"code": "bug", "message": repr(error), "hint": ""}
+
+
+def _outcome(job: Job) -> Json:
     return {
         "name": job.name,
-        "done": error is None,
+        "done": job.error is None,
         "cut": job.answer["cut"] if job.answer else 0,
-        "error": told,
+        "error": told_error(job.error),
     }
 
 
 def _tell(job: Job, done: str) -> None:
-    error = job.error
-    if error is None:
-        cut = job.answer["cut"]
-        click.echo(f"{job.name} {done}" + (f" ({count(cut, 'call')} cut off)" if cut else ""))
+    if job.error is not None:
+        tell_error(job.name, job.error)
         return
+    cut = job.answer["cut"]
+    click.echo(f"{job.name} {done}" + (f" ({count(cut, 'call')} cut off)" if cut else ""))
+
+
+def tell_error(name: str, error: Exception) -> None:
+    """Why it was not done to that server. What is not on purpose is raised."""
     if not isinstance(error, MooringError):
         raise error
     _show_last_words(error)
-    message = error.message if job.name in error.message else f"{job.name}: {error.message}"
-    click.echo(f"error: {printable(message)}", err=True)
-    if error.hint:
-        click.echo(f"hint: {printable(error.hint)}", err=True)
+    message = error.message if name in error.message else f"{name}: {error.message}"
+    show_error(message, error.hint)
 
 
 def _show_last_words(error: Exception) -> None:
@@ -162,20 +186,25 @@ def end_daemon(*, wait: bool) -> int:
     except NotRunning as error:
         click.echo(error.message)  # which is what was wanted
         return 0
-    pid = client.ask("GET", "/daemon")["pid"]
     try:
-        with (
-            contextlib.suppress(ProcessLookupError),
-            _Process(pid) as ending,
-        ):  # it may end by itself just now
-            client.ask("POST", "/daemon/stop")
-            while wait and not ending.has_ended():
-                pass
+        _end(client, wait=wait)
     except KeyboardInterrupt:
         click.echo("Mooring is being stopped, and goes on without you: mooring daemon status", err=True)
         return INTERRUPTED
     click.echo("Mooring has stopped" if wait else "Mooring is being stopped")
     return 0
+
+
+def _end(client: ApiClient, *, wait: bool) -> None:
+    with contextlib.suppress(ProcessLookupError, NotRunning):  # it may end by itself just now
+        about = client.ask("GET", "/daemon")
+        with _Process(about["pid"]) as ending:
+            # The pid may be another's by now, unless the same one still answers.
+            if client.ask("GET", "/daemon")["nonce"] != about["nonce"]:
+                raise UserError("another daemon has just taken its place", code="conflict", hint="try again")
+            client.ask("POST", "/daemon/stop")
+            while wait and not ending.has_ended():
+                pass
 
 
 class _Process:

@@ -10,6 +10,7 @@ To have it in every new shell:
   bash   echo 'eval "$(mooring completion bash)"' >> ~/.bashrc
   zsh    echo 'eval "$(mooring completion zsh)"' >> ~/.zshrc
   fish   mooring completion fish > ~/.config/fish/completions/mooring.fish
+In zsh, `autoload -U compinit && compinit` must come before it.
 """
 
 

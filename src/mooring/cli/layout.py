@@ -8,7 +8,7 @@ import click
 
 from mooring.errors import UserError
 
-__all__ = ["SectionedCommand", "ServerCommand", "log_options", "section"]
+__all__ = ["SectionedCommand", "SectionedGroup", "ServerCommand", "log_options", "section"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +45,33 @@ def section(title: str) -> Callable[..., Callable[[F], F]]:
         return click.option(*names, cls=Option, **attributes)
 
     return option
+
+
+class SectionedGroup(click.Group):
+    """A group whose help shows its commands under titles, in the order in which they were added."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._titles: dict[str, list[str]] = {}
+
+    def add_section(self, title: str, *commands: click.Command) -> None:
+        """More commands, shown together."""
+        for command in commands:
+            self.add_command(command)
+            self._titles.setdefault(title, []).append(command.name or "")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In that order."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One list for each title; their columns are in line."""
+        width = max(map(len, self.commands))
+        for title, names in self._titles.items():
+            limit = formatter.width - 6 - width
+            rows = [(name.ljust(width), self.commands[name].get_short_help_str(limit)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
 def log_options(command: F) -> F:

@@ -10,7 +10,7 @@ from typing import TextIO
 import click
 
 from mooring.cli.names import KNOWN_NAME
-from mooring.cli.values import Parsed, parse_duration
+from mooring.cli.values import Parsed, parse_count, parse_duration
 from mooring.errors import UserError
 
 __all__ = ["logs"]
@@ -21,16 +21,18 @@ EXAMPLES = """\
 Examples:
   mooring logs time
   mooring logs -f --since 10m time
+  mooring logs -f -n 20 time
 """
 
 
 @click.command(short_help="Show what a server said, and what became of it.", epilog=EXAMPLES)
 @click.argument("name", type=KNOWN_NAME)
+@click.option("-n", "--tail", type=Parsed("n", parse_count), metavar="N", help="Only the last N lines.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as more is written, until Ctrl-C.")
 @click.option(
     "--since", type=Parsed("time", parse_duration), help="Only what was written so long ago, or later."
 )
-def logs(name: str, follow: bool, since: float | None) -> None:
+def logs(name: str, tail: int | None, follow: bool, since: float | None) -> None:
     """Show the log of a server: its stderr, its restarts, its sessions. Times are UTC."""
     from mooring.host.places import find_places  # noqa: PLC0415
 
@@ -40,22 +42,26 @@ def logs(name: str, follow: bool, since: float | None) -> None:
             f"there is no log of a server named {name}", code="unknown_server", hint="mooring ls lists all"
         )
     oldest = "" if since is None else datetime.fromtimestamp(time.time() - since, UTC).isoformat()
-    for older in sorted(path.parent.glob(f"{name}.log.*"), reverse=True):
-        _show(older.read_text(encoding="utf-8", errors="replace").splitlines(), oldest)
+    earlier = [
+        line
+        for older in sorted(path.parent.glob(f"{name}.log.*"), reverse=True)
+        for line in older.read_text(encoding="utf-8", errors="replace").splitlines()
+    ]
     for lines in _lines_of(path, follow=follow):
-        _show(lines, oldest)
+        shown = [line for line in (*earlier, *lines) if line >= oldest]
+        click.echo("".join(f"{line}\n" for line in (shown if tail is None else _last(shown, tail))), nl=False)
+        earlier, tail = [], None  # all that is added later is new
 
 
-def _show(lines: list[str], oldest: str) -> None:
-    for line in lines:
-        if line >= oldest:
-            click.echo(line)
+def _last(lines: list[str], number: int) -> list[str]:
+    return lines[-number:] if number else []
 
 
 def _lines_of(path: Path, *, follow: bool) -> Iterator[list[str]]:
     """What is in the file, and then what is added; also when it is put aside and begun anew."""
     file: TextIO = path.open(encoding="utf-8", errors="replace")
     try:
+        yield [line.rstrip("\n") for line in file.readlines()]
         while True:
             if lines := file.readlines():
                 yield [line.rstrip("\n") for line in lines]

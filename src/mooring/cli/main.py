@@ -12,12 +12,19 @@ import click
 
 from mooring import __version__
 from mooring.cli.completion import completion
+from mooring.cli.doctor import doctor
 from mooring.cli.events import events
+from mooring.cli.file_commands import FILE_COMMANDS
+from mooring.cli.layout import SectionedGroup
 from mooring.cli.logs import logs
 from mooring.cli.run import run
+from mooring.cli.secret import secret
 from mooring.cli.serve import serve
-from mooring.cli.servers import COMMANDS
+from mooring.cli.servers import daemon, ls, restart, rm, start, status, stop
+from mooring.cli.service import service
 from mooring.cli.stdio import stdio
+from mooring.cli.trying.commands import COMMANDS as TRYING
+from mooring.cli.uninstall import uninstall
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["cli", "main"]
@@ -27,7 +34,9 @@ EXAMPLES = """\
 Examples:
   mooring run time -- uvx mcp-server-time
   mooring run notes --from npx:@modelcontextprotocol/server-memory
+  mooring up -f mooring.toml
   mooring ls
+  mooring tools time
   mooring stdio time
   mooring run --help
   eval "$(mooring completion bash)"
@@ -44,21 +53,20 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXAMPLES
+    cls=SectionedGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXAMPLES,
 )
 @click.version_option(__version__, message="mooring %(version)s")
 def cli() -> None:
     """Run any MCP server behind one endpoint that never loses a call."""
 
 
-cli.add_command(run)
-for command in COMMANDS:
-    cli.add_command(command)
-cli.add_command(logs)
-cli.add_command(events)
-cli.add_command(serve)
-cli.add_command(stdio)
-cli.add_command(completion)
+cli.add_section("Servers", run, ls, status, logs, events, start, stop, restart, rm, stdio, secret)
+cli.add_section("Trying them", *TRYING)
+cli.add_section("Many at once", *FILE_COMMANDS)
+cli.add_section("The daemon", serve, daemon, service)
+cli.add_section("When you need it", doctor, completion, uninstall)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -98,14 +106,11 @@ def _sentence(error: click.ClickException) -> str:
 
 
 def _tell(error: Exception, message: str, hint: str, status: int) -> int:
-    from mooring.cli.words import RED, colourful, debugging, painted, printable  # noqa: PLC0415 - for errors
+    from mooring.cli.words import debugging, show_error  # noqa: PLC0415 - for errors
 
     if debugging(os.environ):
         import traceback  # noqa: PLC0415
 
         traceback.print_exception(error)
-    colour = RED if colourful(sys.stderr, os.environ) else ""
-    sys.stderr.write(f"{painted('error:', colour)} {printable(message)}\n")
-    if hint:
-        sys.stderr.write(f"hint: {printable(hint)}\n")
+    show_error(message, hint)
     return status

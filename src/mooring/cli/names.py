@@ -9,7 +9,7 @@ from mooring.cli.values import Parsed, parse_name
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["KNOWN_NAME", "KnownName"]
+__all__ = ["KNOWN_NAME", "KNOWN_SERVER", "KnownName"]
 
 PATIENCE_S = 1.0
 """For the daemon to say which there are; whoever pressed Tab waits."""
@@ -44,3 +44,11 @@ class KnownName(Parsed):
 
 
 KNOWN_NAME = KnownName("name", parse_name)
+
+
+def parse_server(text: str) -> str:
+    """The name of a server, or a URL. No name has a colon, and every URL does."""
+    return text if ":" in text else parse_name(text)
+
+
+KNOWN_SERVER = KnownName("name or url", parse_server)

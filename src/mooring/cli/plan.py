@@ -11,11 +11,14 @@ from typing import Any
 
 from mooring.errors import UserError
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
+from mooring.host.places import find_places
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.environment import build_environment, read_env_file
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.stopping import StopPatience
+from mooring.secrets.references import sort_out
 from mooring.supervise.restart import RestartPolicy
+from mooring.workloads.definition import Borrowed
 
 __all__ = ["check_server", "plan_foreground", "plan_server"]
 
@@ -28,8 +31,10 @@ def plan_foreground(
     `given`: parsed options by name; `chosen`: which of them are not mere defaults;
     `command`: what came after `--`; `ours`: our environment.
     """
+    server = plan_server(given, chosen, command, ours)
     return ForegroundOptions(
-        server=plan_server(given, chosen, command, ours),
+        server=server,
+        secrets=find_places(ours).secrets if server.env_references else None,
         listen=_plan_listen(given, chosen),
         drain_delay_s=given["drain_delay"],
         drain_timeout_s=given["drain_timeout"],
@@ -46,19 +51,24 @@ def plan_server(
             code="no_command",
             hint=f"put it after --, as in: mooring run {given['name']} -- uvx mcp-server-time",
         )
+    texts, references = sort_out(dict(given["env"]), Path())
     file_variables: dict[str, str] = {}
     for name in given["env_file"]:
         file_variables |= read_env_file(Path(name))
+    environment = build_environment(
+        ours,
+        inherit_env=given["inherit_env"],
+        pass_env=given["pass_env"],
+        env_file=file_variables,
+        env=texts,
+    )
     return ServerOptions(
         name=given["name"],
         argv=command,
-        env=build_environment(
-            ours,
-            inherit_env=given["inherit_env"],
-            pass_env=given["pass_env"],
-            env_file=file_variables,
-            env=dict(given["env"]),
-        ),
+        # What a reference takes the place of may be a secret itself: it is not written down.
+        env={name: value for name, value in environment.items() if name not in references},
+        env_references=references,
+        borrowed=_borrowed(given, {*file_variables, *dict(given["env"])}, environment),
         cwd=Path(given["cwd"]).absolute() if given["cwd"] else None,
         # A process that stands anyway needs none beside it.
         spare=0 if given["shared"] and "spare" not in chosen else given["spare"],
@@ -77,8 +87,17 @@ def plan_server(
     )
 
 
+def _borrowed(given: Mapping[str, Any], values: Collection[str], env: Collection[str]) -> Borrowed:
+    """Which of the variables are ours; `values`: those whose values were given."""
+    named = sorted(set(given["pass_env"]) - set(values))
+    unnamed = sorted(set(env) - set(values) - set(named))
+    return Borrowed(all=given["inherit_env"], named=tuple(named), unnamed=tuple(unnamed))
+
+
 def check_server(options: ServerOptions) -> None:
     """Can it be started at all? Raises UserError, before anybody is given a server that cannot."""
+    if "PATH" in options.env_references:
+        return  # where programs are is known when it is started
     check_program(ProcessSpec(name=options.name, argv=options.argv, env=options.env, cwd=options.cwd))
 
 

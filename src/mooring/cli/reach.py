@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.client import ApiClient, NotRunning
-from mooring.errors import Unavailable
+from mooring.errors import MooringError, Unavailable
 from mooring.host.places import Places, find_places, using
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def reach(*, start: bool = False) -> ApiClient:
     except NotRunning as error:
         if not start:
             error.message = "Mooring does not run"
-            error.hint = "mooring start --all brings back the servers you have, mooring run adds one"
+            error.hint = "mooring daemon start brings back the servers you have, mooring run adds one"
             raise
         _start(places, client)
     return client
@@ -41,6 +41,7 @@ def reach(*, start: bool = False) -> ApiClient:
 
 def _start(places: Places, client: ApiClient) -> None:
     """Start it, and wait until it answers. If somebody else does the same, one of the two is it."""
+    _start_service()
     begins_at, process = 0, None
     give_up_at = time.monotonic() + START_S
     while time.monotonic() < give_up_at:
@@ -71,6 +72,16 @@ def launch(places: Places, *options: str) -> "tuple[subprocess.Popen[bytes], int
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
         )
     return process, begins_at
+
+
+def _start_service() -> None:
+    """If the system starts it at login it is to do so now, too: else it would end when we log out."""
+    from mooring.cli import serving_at_login  # noqa: PLC0415 - rarely needed
+
+    try:
+        serving_at_login.start_if_ours()
+    except MooringError as error:
+        print(f"note: the service cannot be started: {error.message}", file=sys.stderr)
 
 
 def _private(path: str, flags: int) -> int:

@@ -43,6 +43,8 @@ FOREGROUND_ONLY = frozenset(
         "no_restart",
         "drain_delay",
         "drain_timeout",
+        "log_level",
+        "log_format",
     }
 )
 BACKGROUND_ONLY = frozenset({"replace", "no_wait", "as_json"})
@@ -62,6 +64,7 @@ Examples:
   mooring run time --from uvx:mcp-server-time -- --local-timezone UTC
   mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring run git --pass-env GITHUB_TOKEN -- uvx mcp-server-git
+  mooring run linear --env LINEAR_API_KEY=secret:linear -- npx linear-mcp
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
   mooring run --foreground demo --port 0 -- python -m mooring.demo
   mooring run --foreground fs -- \\
@@ -73,10 +76,10 @@ sizes 64MiB, 10MB or as plain bytes.
 
 \b
 Exit status:
-  0  stopped as asked
-  1  the listener or the server failed
+  0  the server is ready; with --foreground: stopped as asked
+  1  the server is not ready, or has failed; the port cannot be had
   2  wrong usage or configuration
-  3  a call was cut off at the deadline of a shutdown
+  3  with --foreground: a call was cut off at the deadline of a shutdown
 """
 
 
@@ -134,7 +137,8 @@ def _in_kubernetes() -> bool:
     multiple=True,
     type=Parsed("K=V", parse_assignment),
     metavar="K=V",
-    help="Set a variable for the server. Repeatable; wins over everything else.",
+    help="Set a variable for the server. Repeatable; wins over everything else. V may name where the value "
+    "is: secret:NAME, keyring:NAME, file:PATH or env:NAME; also inside a text, as in 'Bearer {secret:NAME}'.",
 )
 @environment(
     "--env-file",

@@ -15,7 +15,7 @@ EXAMPLES = """\
 \b
 Examples:
   mooring serve
-  MOORING_PORT=4680 MOORING_STATE_DIR=/srv/mooring mooring serve --log-format json
+  MOORING_PORT=4680 mooring serve --log-format json
 
 \b
 Exit status:
@@ -48,6 +48,7 @@ def serve(**given: Any) -> int:
 
     with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:
         from mooring.host import daemon  # noqa: PLC0415
+        from mooring.host.manager import tell_manager  # noqa: PLC0415
         from mooring.host.ownership import AlreadyOwned  # noqa: PLC0415
         from mooring.host.places import find_places  # noqa: PLC0415
 
@@ -61,7 +62,9 @@ def serve(**given: Any) -> int:
         except AlreadyOwned:
             if not given["detached"]:
                 raise
-            return 0  # somebody else was quicker: there is a daemon, which is what was wanted
+            # Somebody else was quicker: there is a daemon, which is what was wanted.
+            tell_manager("READY=1", "STATUS=Another daemon has the state directory, and goes on.")
+            return 0
         except Exception as error:
             if given["log_format"] == "text":
                 raise

@@ -7,7 +7,7 @@ import click
 
 from mooring.cli.names import KNOWN_NAME
 
-__all__ = ["COMMANDS"]
+__all__ = ["as_json", "daemon", "examples", "ls", "restart", "rm", "start", "status", "stop"]
 
 # What they do is in `showing` and `changing`, loaded when one runs: `mooring --help` must feel instant.
 
@@ -91,7 +91,10 @@ def start(**given: Any) -> int:
 )
 @changing
 def restart(**given: Any) -> int:
-    """Restart servers, and wait until they are ready. Their clients keep their sessions."""
+    """Restart servers, and wait until they are ready. Their clients keep their sessions.
+
+    --all leaves out those that were stopped.
+    """
     return _each("restart", **given)
 
 
@@ -104,13 +107,31 @@ def rm(**given: Any) -> int:
 
 @click.group(
     short_help="The daemon itself.",
-    epilog=examples("mooring daemon status", "mooring daemon restart", "mooring daemon stop"),
+    epilog=examples("mooring daemon start", "mooring daemon restart", "mooring daemon stop"),
 )
 def daemon() -> None:
     """The process that runs all servers. run, start, restart and stdio start it if it does not run."""
 
 
-@daemon.command("status", short_help="Does it run?")
+@daemon.command(
+    "start", short_help="Have it run.", epilog=examples("mooring daemon start", "mooring daemon start --json")
+)
+@as_json
+def daemon_start(as_json: bool) -> None:
+    """Start the daemon if it does not run, and with it the servers that should run.
+
+    After a reboot, say. Servers that were stopped stay so.
+    """
+    from mooring.cli import showing  # noqa: PLC0415
+
+    showing.show_daemon(as_json=as_json, start=True)
+
+
+@daemon.command(
+    "status",
+    short_help="Does it run?",
+    epilog=examples("mooring daemon status", "mooring daemon status --json"),
+)
 @as_json
 def daemon_status(as_json: bool) -> None:
     """Tell whether the daemon runs, and where."""
@@ -135,13 +156,12 @@ def daemon_restart() -> int:
     return replacing.restart_daemon()
 
 
-@daemon.command("stop", short_help="End it.")
+@daemon.command(
+    "stop", short_help="End it.", epilog=examples("mooring daemon stop", "mooring daemon stop --no-wait")
+)
 @no_wait
 def daemon_stop(no_wait: bool) -> int:
     """End the daemon, after the calls in flight. Its servers come back with the next one."""
     from mooring.cli import changing  # noqa: PLC0415
 
     return changing.end_daemon(wait=not no_wait)
-
-
-COMMANDS = (ls, status, stop, start, restart, rm, daemon)

@@ -8,18 +8,20 @@ from shutil import get_terminal_size
 
 import click
 
+from mooring.api.client import NotRunning
 from mooring.cli.reach import reach
 from mooring.cli.tables import age, fitted, size
 from mooring.cli.telling import Json, described
 from mooring.cli.words import RED, YELLOW, colourful, painted, printable
+from mooring.errors import Unavailable
 
 __all__ = ["list_servers", "show_daemon", "show_server"]
 
 HEAD = ("NAME", "STATE", "UPTIME", "RESTARTS", "SESSIONS", "CALLS", "MEMORY", "URL")
-EXPENDABLE = ("MEMORY", "CALLS", "RESTARTS", "SESSIONS", "UPTIME", "URL")
+EXPENDABLE = ("URL", "MEMORY", "CALLS", "RESTARTS", "SESSIONS", "UPTIME")
 """Columns that a narrow terminal does without, the first one first."""
 COLOURS = {"failed": RED, "backoff": YELLOW}
-UP = frozenset({"ready", "backoff", "draining"})
+UP = frozenset({"ready", "draining"})
 WATCH_S = 1.0
 HOME, CLEAR_TO_END_OF_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 EMPTY = "There are no servers. Add one: mooring run NAME -- COMMAND"
@@ -30,12 +32,18 @@ def list_servers(*, as_json: bool, watch: bool) -> None:
     client = reach()
     if not watch:
         servers = client.ask("GET", "/servers")
-        click.echo(json.dumps(servers, indent=2) if as_json else "\n".join(_table(servers)))
+        click.echo(
+            json.dumps(servers, indent=2) if as_json else "\n".join(_with_url(_table(servers), servers))
+        )
         return
     try:
         while True:
-            servers = client.ask("GET", "/servers")
-            click.echo(json.dumps(servers) if as_json else _screen(_table(servers)), nl=as_json)
+            try:
+                servers = client.ask("GET", "/servers")
+            except (NotRunning, Unavailable) as error:  # perhaps only until the next one
+                click.echo("" if as_json else _screen([f"{error.message}; it is waited for"]), nl=False)
+            else:
+                click.echo(json.dumps(servers) if as_json else _screen(_table(servers)), nl=as_json)
             time.sleep(WATCH_S)
     except KeyboardInterrupt:
         click.echo()  # that is how one stops looking
@@ -51,6 +59,14 @@ def _table(servers: list[Json]) -> list[str]:
         return [head, *lines]
     states = [server["state"] for server in servers]
     return [head, *(painted(line, COLOURS.get(state, "")) for line, state in zip(lines, states, strict=True))]
+
+
+def _with_url(table: list[str], servers: list[Json]) -> list[str]:
+    """If there was no room for that column, once for all."""
+    if not servers or "URL" in table[0]:
+        return table
+    first = servers[0]
+    return [*table, "", first["url"].replace(f"/{first['name']}/", "/NAME/")]
 
 
 def _row(server: Json) -> tuple[str, ...]:
@@ -86,9 +102,9 @@ def show_server(name: str, *, as_json: bool) -> None:
         click.echo(f"{title + ':' if title else '':12} {printable(text)}")
 
 
-def show_daemon(*, as_json: bool) -> None:
-    """`mooring daemon status`."""
-    about = reach().ask("GET", "/daemon")
+def show_daemon(*, as_json: bool, start: bool = False) -> None:
+    """`mooring daemon status`, and `start`."""
+    about = reach(start=start).ask("GET", "/daemon")
     if as_json:
         shown = {name: about[name] for name in ("pid", "version", "port", "started_at")}
         click.echo(json.dumps(shown, indent=2))

@@ -1,23 +1,19 @@
 """`mooring stdio`: a server of the daemon, or one at a URL, for clients that can only launch a command."""
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mooring.cli.layout import SectionedCommand, log_options, section
-from mooring.cli.names import KnownName
-from mooring.cli.values import Parsed, parse_header_source, parse_limit, parse_name
+from mooring.cli.names import KNOWN_SERVER
+from mooring.cli.values import Parsed, parse_limit
+from mooring.cli.who import identity, who_options
 
 if TYPE_CHECKING:
     from logging import Logger
 
 __all__ = ["stdio"]
 
-READABLE_FILE = click.Path(exists=True, dir_okay=False, readable=True)
-
-who = section("Who we are to the server")
 ending = section("Stopping")
 
 EXAMPLES = """\
@@ -41,34 +37,11 @@ Exit status:
 """
 
 
-def _parse_server(text: str) -> str:
-    """No name has a colon, and every URL does."""
-    return text if ":" in text else parse_name(text)
-
-
 @click.command(
     cls=SectionedCommand, epilog=EXAMPLES, short_help="Speak MCP on stdin and stdout for a server."
 )
-@click.argument("server", type=KnownName("name or url", _parse_server), metavar="NAME|URL")
-@who(
-    "--token-file",
-    type=READABLE_FILE,
-    metavar="PATH",
-    help="Send the token in this file as a bearer token. It is read again when the server refuses it.",
-)
-@who(
-    "--header-env",
-    multiple=True,
-    type=Parsed("header=variable", parse_header_source),
-    metavar="NAME=VARIABLE",
-    help="Send the header NAME with the value of an environment variable. Repeatable.",
-)
-@who(
-    "--ca-file",
-    type=READABLE_FILE,
-    metavar="PATH",
-    help="Trust the authorities in this file (PEM), not those of the system.",
-)
+@click.argument("server", type=KNOWN_SERVER, metavar="NAME|URL")
+@who_options
 @ending(
     "--drain-timeout",
     type=Parsed("time|none", parse_limit),
@@ -90,16 +63,13 @@ def stdio(**given: Any) -> int:
 
     with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:
         from mooring.host import stdio as host  # noqa: PLC0415
-        from mooring.host.credentials import headers_from  # noqa: PLC0415
 
         try:
             status: int = host.main(
                 host.StdioOptions(
                     url=_url_of(given["server"], log),
-                    headers=headers_from(dict(given["header_env"]), os.environ),
-                    token_file=Path(given["token_file"]) if given["token_file"] else None,
-                    ca_file=Path(given["ca_file"]) if given["ca_file"] else None,
                     drain_timeout_s=given["drain_timeout"],
+                    **identity(given),
                 )
             )
         except Exception as error:

@@ -40,6 +40,8 @@ def state_in_words(server: Json) -> str:
         text = f"{why}: {text}" if why and text else why or text
     elif server["reason"] == "restarting":
         return f"{state} again: {text}"
+    elif state == "starting" and server["instances"]:
+        return f"{state}: waiting for its answer to initialize"
     elif server["calls"] and state in ("draining", "stopping"):
         text = f"{count(server['calls'], 'call')} to finish"
     return f"{state}: {text}" if text else state
@@ -55,6 +57,10 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
         yield "", f"the next call tries it again; so does: mooring start {server['name']}"
     yield "url", server["url"]
     yield "command", shlex.join(server["command"])
+    if server["origin"]:
+        yield "file", server["origin"]
+    if server["references"]:
+        yield "references", ", ".join(server["references"])
     yield "generation", f"{server['generation']}, owned by the daemon (pid {server['pid']})"
     if server["started_at"] is not None:
         yield "started", f"{age(server['started_at'])} ago, {count(server['restarts'], 'restart')}"
@@ -95,5 +101,8 @@ def why_not_ready(server: Json) -> tuple[str, str]:
         text = f"{name} is not ready: {tried}; {state_in_words(server).removeprefix('backoff: ')}"
     hints = [server["hint"]] if server["hint"] else []
     hints.append(f"mooring status {name} and mooring logs {name} tell more")
-    hints.append(f"to change it: mooring run {name} --replace -- COMMAND; to give it up: mooring rm {name}")
+    change = f"mooring run {name} --replace -- COMMAND"
+    if server["origin"]:
+        change = f"edit {server['origin']}, then mooring up"
+    hints.append(f"to change it: {change}; to give it up: mooring rm {name}")
     return text, "; ".join(hints)

@@ -13,6 +13,7 @@ import click
 __all__ = [
     "RESERVED_NAMES",
     "Parsed",
+    "Word",
     "parse_assignment",
     "parse_count",
     "parse_duration",
@@ -22,6 +23,7 @@ __all__ = [
     "parse_port",
     "parse_size",
     "parse_variable",
+    "parse_word",
 ]
 
 DURATION_UNITS_S = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
@@ -98,6 +100,20 @@ def parse_variable(text: str) -> str:
     if not text or "=" in text or "\0" in text:
         raise ValueError("the name of a variable is not empty and has no '=' and no NUL character")
     return text
+
+
+Word = tuple[str, str, bool]
+"""An argument: its key, its text, and whether the text is JSON."""
+
+
+def parse_word(text: str) -> Word:
+    """`key=value`, or `key:=JSON`."""
+    key, equals, value = text.partition("=")
+    is_json = key.endswith(":")
+    key = key.removesuffix(":")
+    if not equals or not key:
+        raise ValueError(f"{text!r} is no argument; write key=value, or key:=JSON")
+    return key, value, is_json
 
 
 def parse_name(text: str) -> str:

@@ -1,11 +1,13 @@
 """Text that is safe and right for a terminal."""
 
+import os
+import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-__all__ = ["DIM", "RED", "YELLOW", "colourful", "debugging", "painted", "printable"]
+__all__ = ["DIM", "GREEN", "RED", "YELLOW", "colourful", "debugging", "painted", "printable", "show_error"]
 
-DIM, RED, YELLOW, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
+DIM, RED, GREEN, YELLOW, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
 
 # C0 but tab, DEL, C1, the separators of lines and paragraphs, and what changes the direction
 # of writing: everything with which a text could pretend to be something else.
@@ -38,3 +40,11 @@ def debugging(environ: Mapping[str, str]) -> bool:
 def colourful(stream: TextIO, environ: Mapping[str, str]) -> bool:
     """Colours only where a person looks, and has not asked for none (no-color.org)."""
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb" and stream.isatty()
+
+
+def show_error(message: str, hint: str) -> None:
+    """On stderr: what is wrong, and what to do."""
+    colour = RED if colourful(sys.stderr, os.environ) else ""
+    sys.stderr.write(f"{painted('error:', colour)} {printable(message)}\n")
+    if hint:
+        sys.stderr.write(f"hint: {printable(hint)}\n")

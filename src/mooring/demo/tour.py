@@ -322,21 +322,19 @@ def _say_what_next(page: Page) -> None:
    Keep the demo running, or run a real server (uvx comes with uv, npx with
    Node.js):
 
-     {mooring} run --foreground demo -- \\
+     {mooring} run demo -- \\
        {python} -m mooring.demo
 
-     {mooring} run --foreground time --port 4671 -- \\
-       uvx mcp-server-time
+     {mooring} run time -- uvx mcp-server-time
 
-     {mooring} run --foreground fs --port 4672 -- \\
+     {mooring} run fs -- \\
        npx -y @modelcontextprotocol/server-filesystem .
 
-   Its URL is http://127.0.0.1:PORT/mcp, with port 4670 unless you say --port.
-   For your AI client:
+   Its URL is http://127.0.0.1:4670/NAME/mcp. For your AI client:
 
      {{
        "mcpServers": {{
-         "demo": {{"type": "http", "url": "http://127.0.0.1:4670/mcp"}}
+         "demo": {{"type": "http", "url": "http://127.0.0.1:4670/demo/mcp"}}
        }}
      }}
 
@@ -347,17 +345,20 @@ def _say_what_next(page: Page) -> None:
    Call a tool in this session, as often as you like:
 
 {textwrap.indent(CALL_A_TOOL, " " * 5)}
-   The answer has the pid of the server's process; so has /readyz, for every
-   server. Kill it with kill -9, and call again. What Mooring knows:
+   The answer has the pid of the server's process. Kill it with kill -9, and
+   call again. What Mooring knows of it, and the end of all this:
 
-{textwrap.indent(LOOK_INSIDE, " " * 5)}
-   All options: {mooring} run --help
+     {mooring} status demo
+
+     {mooring} daemon stop
+
+   All commands: {mooring} --help
 """)
 
 
 OPEN_A_SESSION = f"""\
 post() {{
-  curl -sS http://127.0.0.1:4670/mcp "$@" \\
+  curl -sS http://127.0.0.1:4670/demo/mcp "$@" \\
     -H 'Content-Type: application/json' \\
     -H 'Accept: application/json, text/event-stream'; echo
 }}
@@ -374,9 +375,6 @@ CALL_A_TOOL = """\
 post -H "$SESSION" -d '{
   "jsonrpc": "2.0", "id": 2, "method": "tools/call",
   "params": {"name": "counter", "arguments": {}}}'
-"""
-LOOK_INSIDE = """\
-curl http://127.0.0.1:4670/readyz; echo
 """
 
 

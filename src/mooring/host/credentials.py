@@ -1,13 +1,18 @@
 """Who we are to a server: a bearer token from a file, and headers from our environment. Never from argv."""
 
+import ipaddress
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from mooring.errors import UserError
+from mooring.http.origin import Origin
 from mooring.wire.http import Headers
 
-__all__ = ["StoredCredentials", "headers_from"]
+__all__ = ["StoredCredentials", "headers_from", "warn_of_listeners"]
+
+log = logging.getLogger("mooring.host")
 
 MAX_TOKEN_FILE_CHARACTERS = 64 * 1024
 """Of a file with one token; a device has no end."""
@@ -95,3 +100,19 @@ def _unusable(path: Path, why: str) -> UserError:
         code="token_file_invalid",
         hint="put the server's token into it, alone on one line",
     )
+
+
+def warn_of_listeners(credentials: StoredCredentials, origin: Origin) -> None:
+    """Say so if others on the way may read who we are."""
+    if credentials.headers and _is_open_to_listeners(origin):
+        log.warning("the token is sent to %s without encryption; use https", origin.host)
+
+
+def _is_open_to_listeners(origin: Origin) -> bool:
+    """May others on the way read what is sent?"""
+    if origin.tls is not None or origin.unix is not None:
+        return False
+    try:
+        return not ipaddress.ip_address(origin.host).is_loopback
+    except ValueError:
+        return origin.host.lower() != "localhost"

@@ -31,8 +31,9 @@ from mooring.host.daemon_pages import add_pages
 from mooring.host.handing_over import Estate
 from mooring.host.handover_words import CLIENTS, COMMANDS
 from mooring.host.loops import run_with_signals
+from mooring.host.manager import tell_manager
 from mooring.host.neighbours import explained
-from mooring.host.ownership import Ownership, inheriting, owning
+from mooring.host.ownership import Ownership, check_nobody_answers, inheriting, owning
 from mooring.host.places import Places, using
 from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
@@ -50,12 +51,15 @@ from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.runtimes.household import Household
 from mooring.runtimes.leftovers import end_leftovers
 from mooring.runtimes.roll import Roll, boot_id
+from mooring.secrets.resolving import Resolver
+from mooring.secrets.vault import Vault
 from mooring.store.database import StoreError
 from mooring.store.store import Store
 from mooring.wire.http import Exchange, Response
 from mooring.workloads.fleet import Fleet
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.recovery import tell_of_damage, tell_of_leftovers, tell_of_predecessor
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.state import State
 
 __all__ = ["DaemonOptions", "main", "run"]
@@ -99,6 +103,7 @@ async def _begin(options: DaemonOptions, stop: Stop) -> int:
     """As the only daemon of its directory."""
     places, boot = options.places, boot_id()
     with owning(places.lock) as ownership:
+        await asyncio.to_thread(check_nobody_answers, places)
         leftovers = await asyncio.to_thread(end_leftovers, Roll(places.roll, boot))
         with _opened_state(places, stop) as (store, state, server_logs):
             tell_of_damage(store)
@@ -194,6 +199,7 @@ class Serving:
             clock=time.monotonic,
             wall=time.time,
             household=household,
+            resolving=Resolving(_resolver(options.places)),
         )
         self._api = Api(
             self._fleet,
@@ -243,6 +249,7 @@ class Serving:
             self._estate = self._describe_estate(ownership)
             await begin()
             ownership.tell(**msgspec.to_builtins(self._about()))
+            tell_manager("READY=1", f"MAINPID={os.getpid()}", f"STATUS=serving at port {self._port}")
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
             if await self._successors.until_stop_or_succeeded(self._options.calls_s):
                 await self._fleet.leave()
@@ -312,6 +319,7 @@ class Serving:
         """By the contract (`host.shutdown`); returns how many calls were cut."""
         cause, timeout_s = self._stop.cause, self._options.drain_timeout_s
         log.info("%s: stopping", cause, extra={"event": "draining", "cause": cause})
+        tell_manager("STOPPING=1", f"STATUS={cause}: calls in flight finish")
         self._listener.announce_drain()
         self._control.announce_drain()
         await self._stop.wait_forced(self._options.drain_delay_s)
@@ -339,6 +347,16 @@ class Serving:
             listener.abort()
             await listener.aclose()
         await self._successors.aclose()
+
+
+def _resolver(places: Places) -> Resolver:
+    """Where references lead. The environment of whoever runs a command is not ours to read, nor to keep."""
+    remedy = (
+        "mooring secret set {name} keeps it: then write secret:{name}; --pass-env {name} copies your value; "
+        "or set it for the daemon: mooring daemon stop, and start it from where it is set"
+    )
+    whose = "the environment of the daemon"
+    return Resolver(Vault(places.secrets), os.environ, whose=whose, remedy=remedy)
 
 
 def _limits() -> Limits:

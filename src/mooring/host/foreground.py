@@ -6,7 +6,9 @@ Exit statuses: 0 ended as asked · 1 the listener failed, or the server ended un
 
 import asyncio
 import logging
+import os
 import time
+from pathlib import Path
 
 from mooring.host.access import make_guard
 from mooring.host.allocator import keep_freed_memory
@@ -24,6 +26,9 @@ from mooring.http.listener import Listener
 from mooring.http.router import Router
 from mooring.http.tls import server_context
 from mooring.runtimes.descriptors import DESCRIPTORS
+from mooring.secrets.resolving import Resolver
+from mooring.secrets.vault import Vault
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.workload import Workload
 
 __all__ = ["main", "run"]
@@ -43,7 +48,9 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     """Serve until `stop`; returns the exit status. Raises MooringError for what cannot even begin."""
     clock = time.monotonic
     ended = asyncio.Event()
-    workload = Workload(options.server, clock=clock, on_ended=ended.set)
+    workload = Workload(
+        options.server, clock=clock, on_ended=ended.set, resolving=_resolving(options.secrets)
+    )
     router = Router(hint="MCP is at /mcp")
     guard = make_guard(options.listen)
     listener = Listener(
@@ -53,7 +60,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
         clock=clock,
     )
     _route(router, workload, Pages(workload, listener, stop))
-    workload.check()
+    await workload.check()
     policy = DrainPolicy(
         delay_s=options.drain_delay_s,
         timeout_s=options.drain_timeout_s,
@@ -77,6 +84,13 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     if ended.is_set() and not stop.requested:
         return SERVER_ENDED
     return LOST_CALL if cut else 0
+
+
+def _resolving(secrets: Path | None) -> Resolving | None:
+    if secrets is None:
+        return None
+    whose, remedy = "the environment of this command", "set {name} where this command is run"
+    return Resolving(Resolver(Vault(secrets), os.environ, whose=whose, remedy=remedy))
 
 
 def _limits(server: ServerOptions) -> Limits:

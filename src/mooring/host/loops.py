@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from mooring.host.allocator import giving_back_at_rest
 from mooring.host.signals import signals_to
 from mooring.host.stop import Stop
 from mooring.runtimes.descriptors import DESCRIPTORS
@@ -29,7 +30,7 @@ def run_with_signals(run: Callable[[Stop], Awaitable[int]]) -> int:
 
     async def with_signals() -> int:
         stop = Stop(time.monotonic)
-        with signals_to(stop):
+        with signals_to(stop), giving_back_at_rest():
             return await run(stop)
 
     with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=loop_factory()) as runner:

@@ -37,3 +37,5 @@ class ForegroundOptions:
     drain_delay_s: float = 0.0
     drain_timeout_s: float | None = 25.0
     """None: the operator's grace period is the only bound."""
+    secrets: Path | None = None
+    """Where `secret:` leads; needed by a server that has references."""

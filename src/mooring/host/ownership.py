@@ -2,7 +2,8 @@
 
 A lock of the system on a file, held for as long as the daemon lives: it goes with the process, however
 that ends. The file says who holds it, by a nonce that the daemon also tells over its socket; a pid alone
-may be somebody else's by now.
+may be somebody else's by now. A lock file that was removed, or is on a disk whose locks do not count, locks
+nobody out: so whoever has the lock also asks at the socket whether there is another one.
 """
 
 import contextlib
@@ -12,10 +13,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import Unavailable
-from mooring.host.places import using
+from mooring.host.places import Places, using
 
-__all__ = ["AlreadyOwned", "Ownership", "holder", "inheriting", "owning"]
+__all__ = ["AlreadyOwned", "Ownership", "check_nobody_answers", "holder", "inheriting", "owning"]
+
+PATIENCE_S = 2.0
+"""With a daemon that should not be there. One that is frozen does not answer, and is fenced off (`store`)."""
 
 
 class AlreadyOwned(Unavailable):
@@ -31,10 +36,7 @@ def owning(path: Path) -> Iterator["Ownership"]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = holder(path).get("pid", "unknown")
-            raise AlreadyOwned(
-                f"another daemon (pid {who}) has {path.parent}", code="already_running"
-            ) from None
+            raise _already_owned(path.parent, holder(path).get("pid")) from None
         yield Ownership(path, descriptor)
     finally:
         # The file stays: whoever waits for the lock must find the same one.
@@ -48,6 +50,20 @@ def inheriting(path: Path, descriptor: int) -> Iterator["Ownership"]:
         yield Ownership(path, descriptor)
     finally:
         os.close(descriptor)
+
+
+def check_nobody_answers(places: Places) -> None:
+    """Although the lock is ours. Raises AlreadyOwned; blocks for PATIENCE_S at most."""
+    try:
+        about = ApiClient(places.socket).ask("GET", "/daemon", timeout_s=PATIENCE_S)
+    except (NotRunning, Unavailable):
+        return
+    raise _already_owned(places.state, about.get("pid"))
+
+
+def _already_owned(directory: Path, pid: object) -> AlreadyOwned:
+    text = f"another daemon (pid {pid or 'unknown'}) has {directory}"
+    return AlreadyOwned(text, code="already_running", hint="mooring daemon status tells of it")
 
 
 class Ownership:

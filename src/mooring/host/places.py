@@ -50,6 +50,11 @@ class Places(NamedTuple):
         return self.state / "token"
 
     @property
+    def secrets(self) -> Path:
+        """What `mooring secret` keeps."""
+        return self.state / "secrets.json"
+
+    @property
     def socket(self) -> Path:
         """Where commands reach it; elsewhere if the directory has too long a name for a socket."""
         path = self.state / "daemon.sock"

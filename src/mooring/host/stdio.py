@@ -11,18 +11,17 @@ Exit statuses: 0 ended as asked · 2 usage or configuration · 3 a call was cut 
 """
 
 import asyncio
-import ipaddress
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.host.credentials import StoredCredentials
+from mooring.host.credentials import StoredCredentials, warn_of_listeners
 from mooring.host.loops import run_with_signals
 from mooring.host.standard_streams import LineInput, LineOutput
 from mooring.host.stop import Stop
 from mooring.host.waits import first_of, until
 from mooring.http.client import Client
-from mooring.http.origin import Origin, parse_url
+from mooring.http.origin import parse_url
 from mooring.remote.conversation import Conversation
 from mooring.remote.endpoint import Endpoint
 from mooring.remote.policy import RemotePolicy
@@ -66,8 +65,7 @@ async def run(options: StdioOptions, stop: Stop) -> int:
     """
     origin, target = parse_url(options.url, options.ca_file)
     credentials = StoredCredentials(options.headers, options.token_file)
-    if credentials.headers and _is_open_to_listeners(origin):
-        log.warning("the token is sent to %s without encryption; use https", origin.host)
+    warn_of_listeners(credentials, origin)
     client = Client(origin)
     reach = Reach(client, options.url, options.policy)
     ended, gone = asyncio.Event(), asyncio.Event()
@@ -116,13 +114,3 @@ async def _finish(
         log.warning("calls cut off: %d", cut, extra={"event": "calls_cut", "calls": cut})
     await until(None, FLUSH_S, first_of(output.wait_empty(), gone.wait()))
     return cut
-
-
-def _is_open_to_listeners(origin: Origin) -> bool:
-    """May others on the way read what is sent?"""
-    if origin.tls is not None or origin.unix is not None:
-        return False
-    try:
-        return not ipaddress.ip_address(origin.host).is_loopback
-    except ValueError:
-        return origin.host.lower() != "localhost"

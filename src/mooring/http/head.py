@@ -7,7 +7,6 @@
 
 import re
 import time
-from email.utils import formatdate
 from http import HTTPStatus
 
 from mooring.errors import LocalProtocolError
@@ -15,6 +14,9 @@ from mooring.wire.http import Headers
 
 __all__ = ["render_head", "render_switch"]
 
+# In English, wherever we are.
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # The connection writes these itself: a second one would change where the answer ends.
 FRAMING_NAMES = frozenset(
     {b"connection", b"content-length", b"date", b"keep-alive", b"transfer-encoding", b"upgrade"}
@@ -58,10 +60,16 @@ def _start(status: int) -> bytes:
     if start is None:
         if not 200 <= status <= 599:
             raise LocalProtocolError(f"{status} is not the status of an answer", code="bad_response_status")
-        phrase, date = _phrases.get(status, ""), formatdate(second, usegmt=True)
+        phrase, date = _phrases.get(status, ""), _date(second)
         start = f"HTTP/1.1 {status} {phrase}\r\ndate: {date}\r\n".encode("ascii")
         _starts[status] = start = start + UPGRADE if status == 426 else start
     return start
+
+
+def _date(second: int) -> str:
+    """As RFC 9110 has it. (`email.utils` can do it too, and takes a megabyte of memory.)"""
+    now = time.gmtime(second)
+    return time.strftime(f"{DAYS[now.tm_wday]}, %d {MONTHS[now.tm_mon - 1]} %Y %H:%M:%S GMT", now)
 
 
 def _line(field: tuple[bytes, bytes]) -> bytes:

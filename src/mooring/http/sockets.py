@@ -46,9 +46,11 @@ async def _resolve(host: str, port: int) -> list[Address]:
     loop = asyncio.get_running_loop()
     try:
         try:
-            # Numbers need no name server, hence no thread that waits for one.
+            # Numbers need no name server, hence no thread that waits for one; nor, as bytes, the tables
+            # of characters in names, which take half a megabyte.
+            number = host.encode("ascii", "replace") or None
             found = socket.getaddrinfo(
-                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICHOST
+                number, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICHOST
             )
         except socket.gaierror:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

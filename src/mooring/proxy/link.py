@@ -134,6 +134,7 @@ class Link:
         "_health",
         "_id_prefix",
         "_in_flight",
+        "_mask",
         "_owner",
         "_paused",
         "_policy",
@@ -163,7 +164,9 @@ class Link:
         *,
         in_flight: Budget,
         health: Health,
+        mask: Callable[[str], str],
     ) -> None:
+        """`mask`: see `Noise`."""
         self.state = ASLEEP
         self.reset_by = ""
         # Straight to the owner: this is the path of every answer.
@@ -179,6 +182,7 @@ class Link:
         self._health = health
         self._pulse = Pulse(health, 0.0)
         self._id_prefix = id_prefix
+        self._mask = mask
         self._channel: Channel | None = None
         self._taker: CallTaker | None = None
         """The channel, if it is one."""
@@ -360,7 +364,7 @@ class Link:
                 await introduce(channel, self._owner.memory, self._requests, self._id_prefix)
         except (ServerFailed, TimeoutError) as error:
             reason = error.message if isinstance(error, ServerFailed) else "did not answer initialize in time"
-            log.warning("pid %s cannot take over: %s", channel.pid, reason)
+            log.warning("pid %s cannot take over: %s", channel.pid, self._mask(reason))
             # Words that no client said may be what it refuses: another instance would do the same.
             is_final = (
                 self._owner.memory.is_ours and isinstance(error, ServerFailed) and error.code in REFUSED

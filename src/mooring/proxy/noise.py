@@ -6,6 +6,7 @@ have to be dropped. What it meant to say is not lost on anybody who needs it: ca
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 __all__ = ["LINES_PER_S", "Noise"]
 
@@ -20,9 +21,11 @@ LINE_CHARACTERS = 1024
 class Noise:
     """Of one workload, all its instances together."""
 
-    __slots__ = ("_left_out", "_name", "_taken", "_timer")
+    __slots__ = ("_left_out", "_name", "_taken", "_timer", "mask")
 
     def __init__(self, name: str) -> None:
+        self.mask: Callable[[str], str] = lambda text: text
+        """Takes out of a line what must not be read in a log."""
         self._name = name
         self._taken = 0
         self._left_out = 0

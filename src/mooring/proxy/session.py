@@ -105,7 +105,9 @@ class Session:
         self._clock = clock
         self._closed = False
         self._in_flight = in_flight
-        self._link = Link(self, backend, policy, clock, own_id, in_flight=in_flight, health=health)
+        self._link = Link(
+            self, backend, policy, clock, own_id, in_flight=in_flight, health=health, mask=noise.mask
+        )
         self._noise = noise
         self._on_changed = on_changed
         self._on_closed = on_closed
@@ -590,7 +592,7 @@ class Session:
     def _tell_noise(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
         """The same for what a server or a client can cause without end."""
         if self._noise.admits(len(text)):
-            self._tell(event, text, level, **fields)
+            self._tell(event, self._noise.mask(text), level, **fields)
 
     def _tell(self, event: str, text: str, level: int = logging.INFO, **fields: object) -> None:
         extra = {"event": event, "server": self.server, "session": self.short_id, "pid": self.pid, **fields}

@@ -6,7 +6,7 @@ and subscriptions are this session's own, whatever others want.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -27,7 +27,7 @@ from mooring.wire.jsonrpc import (
 from mooring.wire.members import read_members
 from mooring.wire.memory import has_room_for
 from mooring.wire.params import cancelled_id
-from mooring.wire.shared import SharedParams, initialize_result, level_of
+from mooring.wire.shared import initialize_result, level_of, shared_params
 
 __all__ = ["SharedFace"]
 
@@ -62,14 +62,9 @@ class SharedFace(Face):
 
     def take_request(self, id: Id, method: str, params: bytes | Raw) -> None:
         """Answered here, or sent on under a number."""
-        if method == "initialize":
-            self._initialize(id, params)
-        elif method == "logging/setLevel":
-            self._set_level(id, params)
-        elif method == "resources/subscribe":
-            self._subscribe(id, params)
-        elif method == "resources/unsubscribe":
-            self._unsubscribe(id, params)
+        here = self._ANSWERED_HERE.get(method)
+        if here is not None:
+            here(self, id, params)
         elif method.startswith("tasks/"):
             text = "tasks are not offered by an instance that many clients share (--shared)"
             self._say(error_response(id, METHOD_NOT_FOUND, text))
@@ -79,8 +74,8 @@ class SharedFace(Face):
             self._pass_on(id, method, params)
 
     def _pass_on(self, id: Id, method: str, params: bytes | Raw) -> None:
-        shared = SharedParams.of(params)
-        self.trunk.ride(id, method, shared.params, self, token=shared.token)
+        data, token = shared_params(params)
+        self.trunk.ride(id, method, data, self, token=token)
 
     def _initialize(self, id: Id, params: bytes | Raw) -> None:
         requested = msgspec.json.decode(read_members(params).get("protocolVersion", b'""'), type=str)
@@ -124,6 +119,13 @@ class SharedFace(Face):
             self._pass_on(id, "resources/unsubscribe", params)
         else:
             self._say_result(id, b"{}")
+
+    _ANSWERED_HERE: ClassVar = {
+        "initialize": _initialize,
+        "logging/setLevel": _set_level,
+        "resources/subscribe": _subscribe,
+        "resources/unsubscribe": _unsubscribe,
+    }
 
     def take_note(self, note: Envelope) -> None:
         """A cancellation of its own call; or something that we do not know."""

@@ -137,7 +137,10 @@ class Trunk:
         self._clock = clock
         self._closed = False
         self._in_flight = in_flight
-        self._link = Link(self, backend, policy, clock, f"mooring-{name}", in_flight=in_flight, health=health)
+        prefix = f"mooring-{name}"
+        self._link = Link(
+            self, backend, policy, clock, prefix, in_flight=in_flight, health=health, mask=noise.mask
+        )
         self._lasting = 0
         self._max_calls = max_calls
         self._next = 0
@@ -337,7 +340,8 @@ class Trunk:
         if ride is not None and b'"jsonrpc"' in line:
             self._fail(ride, Failure("bad_answer", f"the server's answer is malformed: {error.message}"))
         elif self._noise.admits(len(line[:200])):
-            log.info("pid %s prints what is no message: %s", self.pid, line[:200].decode("utf-8", "replace"))
+            shown = self._noise.mask(line[:200].decode("utf-8", "replace"))
+            log.info("pid %s prints what is no message: %s", self.pid, shown)
 
     def on_answer(self, response: Envelope, line: bytes) -> None:
         """A trunk has real instances."""

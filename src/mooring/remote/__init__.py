@@ -5,5 +5,5 @@ be sent again, streams resumed where they were cut, a session opened anew when t
 it, and one answer for every request. Speaks both eras: with a handshake, and without.
 
 Does not know where the client is: messages come in through `Conversation.take` and go out through an
-`Outlet`. Does not know signals, argv or descriptors.
+`Outlet`. (`Visitor`, a client of our own, sits right there.) Does not know signals, argv or descriptors.
 """

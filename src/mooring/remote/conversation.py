@@ -362,6 +362,10 @@ class Conversation:
     async def wait_quiet(self) -> None:
         """Until no call is in flight, and nothing else waits for a server that is there."""
         await self._quiet.wait()
+        await self.wait_told()
+
+    async def wait_told(self) -> None:
+        """Until no notification waits for a server that is there."""
         await self._notes.wait_sent()
 
     def cut(self, cause: str) -> int:

@@ -17,7 +17,7 @@ from mooring.runtimes.lookout import look_now
 from mooring.runtimes.proctable import Session
 from mooring.runtimes.roll import Entry, Roll
 
-__all__ = ["Leftover", "end_leftovers"]
+__all__ = ["Leftover", "end_leftovers", "find_leftovers"]
 
 
 class Leftover(NamedTuple):
@@ -30,6 +30,11 @@ class Leftover(NamedTuple):
     """Those that could not be ended; they stay on the roll."""
 
 
+def find_leftovers(roll: Roll) -> list[Leftover]:
+    """Whoever is left. Nothing is done about it."""
+    return [Leftover(entry.name, pids, pids) for entry in roll.entries() if (pids := _living(roll, entry)[1])]
+
+
 def end_leftovers(roll: Roll, is_kept: Callable[[str], bool] = lambda marker: False) -> list[Leftover]:
     """End whoever is left, and strike who is gone. Blocks for as long as a guardian may take: 4.5 s.
 
@@ -37,8 +42,8 @@ def end_leftovers(roll: Roll, is_kept: Callable[[str], bool] = lambda marker: Fa
     """
     found: list[tuple[Entry, Session, tuple[int, ...]]] = []
     for entry in [entry for entry in roll.entries() if not is_kept(entry.marker)]:
-        session = _session(entry) if roll.may_live(entry) else None
-        if session is not None and (pids := _pids(session)):
+        session, pids = _living(roll, entry)
+        if session is not None and pids:
             found.append((entry, session, pids))
         else:
             roll.strike(entry.marker)
@@ -49,6 +54,11 @@ def end_leftovers(roll: Roll, is_kept: Callable[[str], bool] = lambda marker: Fa
         if not leftover.survivors:
             roll.strike(entry.marker)
     return leftovers
+
+
+def _living(roll: Roll, entry: Entry) -> tuple[Session | None, tuple[int, ...]]:
+    session = _session(entry) if roll.may_live(entry) else None
+    return session, _pids(session) if session is not None else ()
 
 
 def _session(entry: Entry) -> Session | None:

@@ -31,6 +31,8 @@ class Workload(NamedTuple):
     desired: Desired
     created_at: float
     changed_at: float
+    origin: str = ""
+    """The file that it was made from; empty if somebody asked for it alone."""
 
     @property
     def is_stopped(self) -> bool:

@@ -61,6 +61,9 @@ STEPS = (
         found_at REAL NOT NULL
     ) STRICT;
     """,
+    """
+    ALTER TABLE workload ADD COLUMN origin TEXT NOT NULL DEFAULT '';
+    """,
 )
 NEWEST = len(STEPS)
 

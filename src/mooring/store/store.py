@@ -33,7 +33,7 @@ MAX_ERAS = 1000
 """Commands of which it is known which era their servers speak; what was found out first gives way."""
 ERA_DAYS = 7.0
 """After that it is found out anew: a server may have changed without saying so."""
-_WORKLOADS = "SELECT name, generation, definition, desired, created_at, changed_at FROM workload "
+_WORKLOADS = "SELECT name, generation, definition, desired, created_at, changed_at, origin FROM workload "
 _SESSIONS = "SELECT id, name, principal, transport, client, memory, opened_at, used_at FROM session "
 _EVENTS = "SELECT number, at, name, generation, kind, text FROM event "
 _OLD_OF_ONE = (
@@ -119,24 +119,26 @@ class Store:
         row = self._read(_WORKLOADS + "WHERE name = ?", (name,)).fetchone()
         return _workload(row) if row is not None else None
 
-    def add(self, name: str, definition: bytes) -> Workload:
+    def add(self, name: str, definition: bytes, origin: str = "") -> Workload:
         """A new one, to be run. Raises UserError if the name is taken."""
         now = self._now()
         with self._writing() as change:
             if change.execute("SELECT 1 FROM workload WHERE name = ?", (name,)).fetchone():
                 raise UserError(f"there is a server named {name}", code="name_taken", hint="use --replace")
-            record = Workload(name, _next_generation(change), definition, Desired.RUNNING, now, now)
-            change.execute("INSERT INTO workload VALUES (?, ?, ?, ?, ?, ?)", record)
+            record = Workload(name, _next_generation(change), definition, Desired.RUNNING, now, now, origin)
+            change.execute("INSERT INTO workload VALUES (?, ?, ?, ?, ?, ?, ?)", record)
         return record
 
-    def begin(self, name: str, *, after: int, definition: bytes | None = None) -> Workload:
-        """Its next generation, to be run; with another definition if one is given."""
+    def begin(
+        self, name: str, *, after: int, definition: bytes | None = None, origin: str | None = None
+    ) -> Workload:
+        """Its next generation, to be run; with another definition and origin if they are given."""
         with self._writing() as change:
             self._check(change, name, after)
-            values = (_next_generation(change), definition, Desired.RUNNING, self._now(), name)
+            values = (_next_generation(change), definition, origin, Desired.RUNNING, self._now(), name)
             change.execute(
-                "UPDATE workload SET generation = ?, definition = coalesce(?, definition), desired = ?, "
-                "changed_at = ? WHERE name = ?",
+                "UPDATE workload SET generation = ?, definition = coalesce(?, definition), "
+                "origin = coalesce(?, origin), desired = ?, changed_at = ? WHERE name = ?",
                 values,
             )
             row = change.execute(_WORKLOADS + "WHERE name = ?", (name,)).fetchone()
@@ -148,6 +150,14 @@ class Store:
             self._check(change, name, generation)
             change.execute(
                 "UPDATE workload SET desired = ?, changed_at = ? WHERE name = ?", (desired, self._now(), name)
+            )
+
+    def adopt(self, name: str, generation: int, origin: str) -> None:
+        """From now on it belongs to another file, or to none."""
+        with self._writing() as change:
+            self._check(change, name, generation)
+            change.execute(
+                "UPDATE workload SET origin = ?, changed_at = ? WHERE name = ?", (origin, self._now(), name)
             )
 
     def remove(self, name: str, generation: int) -> None:
@@ -242,6 +252,6 @@ def _next_generation(change: sqlite3.Connection) -> int:
     return int(change.execute("SELECT generation FROM counter").fetchone()[0])
 
 
-def _workload(row: tuple[str, int, bytes, str, float, float]) -> Workload:
-    name, generation, definition, desired, created_at, changed_at = row
-    return Workload(name, generation, definition, Desired(desired), created_at, changed_at)
+def _workload(row: tuple[str, int, bytes, str, float, float, str]) -> Workload:
+    name, generation, definition, desired, created_at, changed_at, origin = row
+    return Workload(name, generation, definition, Desired(desired), created_at, changed_at, origin)

@@ -14,13 +14,13 @@ from mooring.wire.params import progress_of_call
 from mooring.wire.revisions import HANDSHAKE_REVISIONS
 
 __all__ = [
-    "SharedParams",
     "covers",
     "initialize_result",
     "is_as_grave",
     "is_level",
     "level_of",
     "most_verbose",
+    "shared_params",
 ]
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -28,25 +28,21 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 _RANK = {level: n for n, level in enumerate(LEVELS)}
 
 
-class SharedParams(msgspec.Struct, frozen=True):
-    """The params of a call, as the server may have them; and the client's token, which it may not."""
+def shared_params(params: bytes | Raw) -> tuple[bytes, Id | None]:
+    """The params of a call, as the server may have them; and the client's token, which it may not.
 
-    params: bytes
-    token: Id | None
-
-    @classmethod
-    def of(cls, params: bytes | Raw) -> "SharedParams":
-        """Raises msgspec.DecodeError if they are no object."""
-        data = bytes(params)
-        if data.find(b'"progressToken"') < 0 and data.find(b'"task"') < 0 and not has_escapes(data):
-            return cls(data, None)
-        members = read_members(data)
-        members.pop("task", None)
-        if "_meta" in members and members["_meta"] != b"null":
-            meta = read_members(members["_meta"])
-            meta.pop("progressToken", None)
-            members["_meta"] = write_members(meta)
-        return cls(write_members(members) if data else data, progress_of_call(data))
+    Raises msgspec.DecodeError if they are no object.
+    """
+    data = bytes(params)
+    if data.find(b'"progressToken"') < 0 and data.find(b'"task"') < 0 and not has_escapes(data):
+        return data, None
+    members = read_members(data)
+    members.pop("task", None)
+    if "_meta" in members and members["_meta"] != b"null":
+        meta = read_members(members["_meta"])
+        meta.pop("progressToken", None)
+        members["_meta"] = write_members(meta)
+    return write_members(members) if data else data, progress_of_call(data)
 
 
 def initialize_result(said: bytes, requested: str) -> bytes:

@@ -1,7 +1,7 @@
 """A server as the user asked for it: plain values, checked by whoever read them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,34 @@ import msgspec
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.stopping import StopPatience
+from mooring.secrets.references import Reference, literally, parse
 from mooring.supervise.restart import RestartPolicy
 
-__all__ = ["ServerOptions", "dump_options", "load_options"]
+__all__ = [
+    "Borrowed",
+    "ServerOptions",
+    "asked_env",
+    "differences",
+    "dump_options",
+    "load_options",
+    "same_request",
+]
 
+POLICIES = ("sessions", "restarts", "patience")
 LEAST_LEAVING = 16
 """Processes that may be in the middle of being stopped, however few sessions there can be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Borrowed:
+    """Which variables of a server's environment are those of whoever asked for it."""
+
+    all: bool = False
+    """Everything was to be passed on."""
+    named: tuple[str, ...] = ()
+    """These were asked for by name."""
+    unnamed: tuple[str, ...] = ()
+    """These came along: another terminal may have others, and the same is asked for there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,19 +46,73 @@ class ServerOptions:
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Complete: nothing of our own environment is added but the marker."""
+    """Complete but for `env_references`: nothing of our own environment is added but the marker."""
+    env_references: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values are elsewhere, as `secrets.references` has them; looked up at each start.
+
+    What is no such value is refused with ValueError, here and (as a malformed description) by `load_options`.
+    """
     cwd: Path | None = None
     spare: int = 1
     """Instances kept ready for the next session while there are sessions."""
     sessions: SessionPolicy = field(default_factory=SessionPolicy)
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
     patience: StopPatience = field(default_factory=StopPatience)
+    borrowed: Borrowed = field(default_factory=Borrowed, compare=False)
+    """Where `env` came from: for whoever writes it down as a file, or compares it with one."""
+
+    def __post_init__(self) -> None:
+        for text in self.env_references.values():
+            parse(text)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What its values refer to, each once."""
+        found = (parse(text).references for text in self.env_references.values())
+        return tuple(dict.fromkeys(reference for references in found for reference in references))
 
     @property
     def max_instances(self) -> int:
         """Processes at once: for sessions, spares and a probe, and as many again that are being stopped."""
         in_use = self.sessions.max_sessions + self.spare + 1
         return in_use + max(in_use, LEAST_LEAVING)
+
+
+def asked_env(options: ServerOptions) -> dict[str, str]:
+    """Its variables as they were asked for, but for those that merely came along."""
+    unnamed = frozenset(options.borrowed.unnamed)
+    texts = {name: literally(value) for name, value in options.env.items() if name not in unnamed}
+    return texts | dict(options.env_references)
+
+
+def same_request(one: ServerOptions, other: ServerOptions) -> bool:
+    """Was the same asked for, if perhaps from another terminal?"""
+    if one.borrowed.all != other.borrowed.all:
+        return False
+    return replace(one, env=asked_env(one)) == replace(other, env=asked_env(other))
+
+
+def differences(one: ServerOptions, other: ServerOptions) -> list[str]:
+    """In which respects not the same was asked for, in words that tell no value of a variable."""
+    found = ["the command"] if one.argv != other.argv else []
+    if one.cwd != other.cwd:
+        found.append(f"the working directory ({one.cwd or 'none'}, now {other.cwd or 'none'})")
+    mine, theirs = asked_env(one), asked_env(other)
+    if variables := sorted(name for name in mine | theirs if mine.get(name) != theirs.get(name)):
+        found.append(f"the variables {', '.join(variables)}")
+    if one.borrowed.all != other.borrowed.all:
+        found.append("whether all variables are passed on")
+    found += _differing_policies(one, other)
+    return found
+
+
+def _differing_policies(one: ServerOptions, other: ServerOptions) -> list[str]:
+    def settings(options: ServerOptions) -> dict[str, object]:
+        policies = (asdict(getattr(options, name)) for name in POLICIES)
+        return {"spare": options.spare} | {key: value for policy in policies for key, value in policy.items()}
+
+    mine, theirs = settings(one), settings(other)
+    return [key.removesuffix("_s").replace("_", " ") for key in mine if mine[key] != theirs[key]]
 
 
 def dump_options(options: ServerOptions) -> bytes:

@@ -10,6 +10,8 @@ Rules:
   finds that out after its wait (`overtaken`).
 - A name has at most one generation that is not ending. One that ends may overlap with the next.
 - One server's trouble is its own.
+- What was made from a file (its origin) is replaced or removed in the name of that file only, or by somebody
+  who names no file.
 - Whoever does not want to wait (`wait=False`) is told what is wrong at once, or that it will be done: it goes
   on in a task of the fleet.
 """
@@ -17,6 +19,7 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from difflib import get_close_matches
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -29,11 +32,18 @@ from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
-from mooring.workloads.definition import ServerOptions, dump_options, load_options
+from mooring.workloads.definition import (
+    ServerOptions,
+    differences,
+    dump_options,
+    load_options,
+    same_request,
+)
 from mooring.workloads.generation import Generation
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.history import History
 from mooring.workloads.passing import PassedGeneration
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.state import State
 
 __all__ = ["Addresses", "Conflict", "Fleet", "Seen"]
@@ -92,6 +102,17 @@ class _Server:
         self.lock = asyncio.Lock()
 
 
+class _Successor(NamedTuple):
+    """Another definition for the next generation."""
+
+    options: ServerOptions
+    origin: str
+
+    def written(self) -> tuple[bytes, str]:
+        """For the store."""
+        return dump_options(self.options), self.origin
+
+
 class Fleet:
     """See the module."""
 
@@ -103,6 +124,7 @@ class Fleet:
         clock: Callable[[], float],
         wall: Callable[[], float],
         household: Household | None = None,
+        resolving: Resolving | None = None,
     ) -> None:
         self._state = state
         self.history = History(state, wall)
@@ -110,6 +132,7 @@ class Fleet:
         self._clock = clock
         self._wall = wall
         self._household = household
+        self._resolving = resolving
         self._servers: dict[str, _Server] = {}
         self._adding = asyncio.Lock()
         self._leaving: set[Generation] = set()
@@ -130,9 +153,9 @@ class Fleet:
     def _get(self, name: str) -> _Server:
         server = self._servers.get(name)
         if server is None:
-            raise UserError(
-                f"there is no server named {name}", code="unknown_server", hint="mooring ls lists all"
-            )
+            alike = get_close_matches(name, self._servers, 1)
+            hint = f"did you mean {alike[0]}? mooring ls lists all" if alike else "mooring ls lists all"
+            raise UserError(f"there is no server named {name}", code="unknown_server", hint=hint)
         return server
 
     # What can be done
@@ -200,42 +223,60 @@ class Fleet:
         options: ServerOptions,
         *,
         replace: bool = False,
+        origin: str = "",
+        adopt: bool = False,
         calls_s: float | None = None,
         wait: bool = True,
     ) -> bool:
-        """Have a server of that name, as described. Returns whether anything had to be done."""
+        """Have a server of that name, as described. Returns whether anything had to be done.
+
+        `origin`: the file that asks for it. `adopt`: it is that file's from now on, whosever it was.
+        """
         definition = dump_options(options)
+        known = self._servers.get(options.name)
+        if known is None or known.options != options:
+            await self._check_references(options)
         async with self._adding:
             server = self._servers.get(options.name)
             if server is None:
                 self._check_open()
-                wanted = await self._state.do(lambda store: store.add(options.name, definition))
+                wanted = await self._state.do(lambda store: store.add(options.name, definition, origin))
                 server = self._servers[options.name] = _Server(wanted, options)
                 async with server.lock:
                     await self._start(server, Happening(Kind.STARTED, "for the first time"))
                 return True
         # As values, not as bytes: an option that this Mooring has and the one before had not changes nothing.
-        if server.options != options:
-            if not replace:
-                raise UserError(
-                    f"there is a server named {options.name}, with another definition",
-                    code="name_taken",
-                    hint=f"mooring status {options.name} shows it; --replace puts this one in its place",
-                )
-            await self._begin_anew(server, "replaced by another definition", options, calls_s, wait)
+        is_same = server.options is not None and same_request(server.options, options)
+        if not is_same and not replace:
+            raise _name_taken(server.options, options)
+        if server.options != options and replace:
+            if not adopt:
+                _check_origin(server, origin)
+            successor = _Successor(options, origin)
+            await self._begin_anew(server, "replaced by another definition", successor, calls_s, wait)
             return True
+        if adopt and server.wanted.origin != origin:
+            await self._adopt(server, origin)
         if not server.wanted.is_stopped and server.live is not None:
             return False
         await self.start(options.name)
         return True
 
+    async def _adopt(self, server: _Server, origin: str) -> None:
+        async with server.lock:
+            self._check_there(server)
+            wanted = server.wanted
+            await self._state.do(lambda store: store.adopt(wanted.name, wanted.generation, origin))
+            server.wanted = wanted._replace(origin=origin)
+
     async def start(self, name: str) -> None:
         """Have it run, now: also when it is waiting to be restarted."""
         server = self._get(name)
+        await self._check_references(server.options)
         async with server.lock:
             self._check_there(server)
             if server.live is not None and server.live.is_ending:
-                raise _conflict(name, "is being stopped")
+                raise _conflict(name, f"is ending: {server.live.why_ending}")
             if server.live is None:
                 await self._begin(server, "by request")
             else:
@@ -244,6 +285,7 @@ class Fleet:
     async def restart(self, name: str, calls_s: float | None, *, wait: bool = True) -> None:
         """End it, then have it run."""
         server = self._get(name)
+        await self._check_references(server.options)
         await self._begin_anew(server, "restarted by request", None, calls_s, wait)
 
     async def stop(self, name: str, calls_s: float | None, *, wait: bool = True) -> int:
@@ -259,11 +301,12 @@ class Fleet:
         close = partial(self._addresses.close, name, cause)
         return await self._carry_out(self._end(server, live, cause, calls_s, close), wait)
 
-    async def remove(self, name: str, calls_s: float | None, *, wait: bool = True) -> int:
+    async def remove(self, name: str, calls_s: float | None, *, origin: str = "", wait: bool = True) -> int:
         """Forget it: the name is free at once. Returns how many calls were cut, when all of it has ended."""
         server = self._get(name)
         async with server.lock:
             self._check_there(server)
+            _check_origin(server, origin)
             generation = server.wanted.generation
             await self._state.do(lambda store: store.remove(name, generation))
             self.history.changed()
@@ -304,23 +347,23 @@ class Fleet:
         self,
         server: _Server,
         cause: str,
-        options: ServerOptions | None,
+        successor: _Successor | None,
         calls_s: float | None,
         wait: bool,
     ) -> None:
         async with server.lock:
             self._check_there(server)
             if server.live is not None and server.live.is_ending:
-                raise _conflict(server.wanted.name, "is being stopped")
+                raise _conflict(server.wanted.name, f"is ending: {server.live.why_ending}")
             live = server.live
-        await self._carry_out(self._succeed(server, live, cause, options, calls_s), wait)
+        await self._carry_out(self._succeed(server, live, cause, successor, calls_s), wait)
 
     async def _succeed(
         self,
         server: _Server,
         live: Generation | None,
         cause: str,
-        options: ServerOptions | None,
+        successor: _Successor | None,
         calls_s: float | None,
     ) -> int:
         """After the end of `live`, its next generation."""
@@ -332,7 +375,7 @@ class Fleet:
                 self._addresses.close(name, "it was stopped")
                 raise _conflict(name, "was stopped meanwhile")
             try:
-                await self._begin(server, cause, options)
+                await self._begin(server, cause, successor)
             except MooringError as error:
                 self._addresses.close(name, error.message)
                 raise
@@ -351,14 +394,18 @@ class Fleet:
             # Told to whoever waits, too.
             log.log(logging.DEBUG if isinstance(error, MooringError) else logging.ERROR, "%s", error)
 
-    async def _begin(self, server: _Server, why: str, options: ServerOptions | None = None) -> None:
+    async def _begin(self, server: _Server, why: str, successor: _Successor | None = None) -> None:
         """Its next generation; the lock is held."""
-        wanted, definition = server.wanted, dump_options(options) if options is not None else None
+        wanted = server.wanted
+        definition, origin = (None, None) if successor is None else successor.written()
         server.wanted = await self._state.do(
-            lambda store: store.begin(wanted.name, after=wanted.generation, definition=definition)
+            lambda store: store.begin(
+                wanted.name, after=wanted.generation, definition=definition, origin=origin
+            )
         )
-        server.options = options or server.options
-        await self._start(server, Happening(Kind.STARTED if options is None else Kind.REPLACED, why))
+        if successor is not None:
+            server.options = successor.options
+        await self._start(server, Happening(Kind.STARTED if successor is None else Kind.REPLACED, why))
 
     async def _start(self, server: _Server, happening: Happening) -> None:
         generation = self._generation(server)
@@ -377,6 +424,7 @@ class Fleet:
             clock=self._clock,
             wall=self._wall,
             household=self._household,
+            resolving=self._resolving,
         )
 
     def _check_readable(self, server: _Server) -> ServerOptions:
@@ -411,6 +459,11 @@ class Fleet:
                 then()
         return cut
 
+    async def _check_references(self, options: ServerOptions | None) -> None:
+        """Whoever asks for it is told what is missing before anything is begun, or ended."""
+        if options is not None and self._resolving is not None:
+            await self._resolving.resolve(options)
+
     def _check_open(self) -> None:
         if self._closing:
             raise Unavailable("Mooring is stopping", code="shutting_down", hint="try again when it has")
@@ -419,6 +472,27 @@ class Fleet:
         self._check_open()
         if server.is_removed:
             raise _conflict(server.wanted.name, "was removed meanwhile")
+
+
+def _check_origin(server: _Server, origin: str) -> None:
+    """A file touches what it has made, and nothing else; whoever names no file is asked for no proof."""
+    wanted = server.wanted
+    if origin and wanted.origin != origin:
+        raise UserError(
+            f"{wanted.name} was not made from {origin}"
+            + (f" but from {wanted.origin}" if wanted.origin else ""),
+            code="not_of_this_file",
+            hint=f"mooring status {wanted.name} shows it",
+        )
+
+
+def _name_taken(known: ServerOptions | None, asked: ServerOptions) -> UserError:
+    what = f"; different: {', '.join(differences(known, asked))}" if known is not None else ""
+    return UserError(
+        f"there is a server named {asked.name}, with another definition{what}",
+        code="name_taken",
+        hint=f"mooring export {asked.name} shows it; --replace puts this one in its place",
+    )
 
 
 def _nothing() -> None:

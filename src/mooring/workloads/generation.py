@@ -24,6 +24,7 @@ from mooring.workloads.era_memory import EraMemory
 from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.history import History
 from mooring.workloads.passing import Learnt, PassedGeneration
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.session_keeper import SessionKeeper
 from mooring.workloads.state import State
 from mooring.workloads.workload import Workload
@@ -49,11 +50,19 @@ class Generation:
         clock: Callable[[], float],
         wall: Callable[[], float],
         household: Household | None = None,
+        resolving: Resolving | None = None,
     ) -> None:
         self.name = wanted.name
         self.number = wanted.generation
         self.began_at = wall()
-        self.workload = Workload(options, clock=clock, wall=wall, on_happening=self.tell, household=household)
+        self.workload = Workload(
+            options,
+            clock=clock,
+            wall=wall,
+            on_happening=self.tell,
+            household=household,
+            resolving=resolving,
+        )
         self._state = state
         self._history = history
         command = json.dumps(options.argv)
@@ -64,6 +73,7 @@ class Generation:
         self._ending: asyncio.Task[int] | None = None
         self._records: list[Record] = []
         """Of sessions, as they were written down by the Mooring before."""
+        self.why_ending = ""
 
     @property
     def is_ending(self) -> bool:
@@ -167,6 +177,7 @@ class Generation:
         not be asked for them. Idempotent: whoever asks again waits for the same end.
         """
         if self._ending is None:
+            self.why_ending = cause
             ending = self._end(cause, calls_s, drained, code)
             self._ending = asyncio.create_task(ending, name=f"{self.name}: ending")
         return await asyncio.shield(self._ending)

@@ -82,7 +82,8 @@ class Probe(Deaf):
             shown = line[:200].decode("utf-8", "replace")
             extra = {"event": "junk_on_stdout", "server": self._name}
             if self._noise.admits(len(shown)):
-                log.info("%s prints what is no MCP message: %s", self._name, shown, extra=extra)
+                text = "%s prints what is no MCP message: %s"
+                log.info(text, self._name, self._noise.mask(shown), extra=extra)
             return
         if message.is_response:
             self._requests.resolve(message)

@@ -15,6 +15,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Container, Coroutine
+from dataclasses import replace
 from typing import NamedTuple
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
@@ -29,6 +30,7 @@ from mooring.runtimes.passing import PassedProcess
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
+from mooring.secrets.masking import Mask
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot, SupervisedSoFar
 from mooring.supervise.states import State
@@ -40,6 +42,7 @@ from mooring.workloads.definition import ServerOptions
 from mooring.workloads.happenings import Happening, exit_happening, given_up_happening, state_happening
 from mooring.workloads.probe import Deaf, Probe
 from mooring.workloads.recollection import Ended, Recollection
+from mooring.workloads.resolving import Resolving
 from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, failure_line, state_line
 
 __all__ = ["InstanceReport", "Workload"]
@@ -87,8 +90,14 @@ class Workload:
         on_ended: Callable[[], None] = lambda: None,
         on_happening: Callable[[Happening], None] = lambda happening: None,
         household: Household | None = None,
+        resolving: Resolving | None = None,
     ) -> None:
+        """`resolving`: who follows its references, if it has any."""
+        if definition.env_references and resolving is None:
+            raise ValueError("references need somebody who follows them")
         self.definition = definition
+        self._resolving = resolving
+        self._mask = Mask()
         self.name = definition.name
         self.exits = 0
         self._clock = clock
@@ -102,6 +111,7 @@ class Workload:
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
         self.proxy = Proxy(self, definition.sessions, clock, definition.name)
+        self.proxy.noise.mask = self._mask
         self.unfinished = Budget(definition.sessions.budget_bytes, definition.max_instances)
         """What instances have written of lines that have not ended."""
         self._runtime = ProcessRuntime(
@@ -162,9 +172,9 @@ class Workload:
 
     # Life
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Can it be started at all? Raises UserError."""
-        check_program(self._spec)
+        check_program(await self._complete_spec())
 
     def start(self) -> None:
         """Begin: speak to one instance, to see whether the server works."""
@@ -173,6 +183,8 @@ class Workload:
     def go_on(self, so_far: SupervisedSoFar) -> None:
         """Instead of `start`: another Mooring has come so far."""
         self.supervisor.go_on(so_far)
+        if self.definition.env_references:
+            self._spawn(self._learn_values(), "learning what to mask")
         self._state = self.supervisor.state
         self._was_ready = so_far.is_ready
         self._someone_must_try()
@@ -303,6 +315,7 @@ class Workload:
         self._working.discard(channel)
         if lent is None:
             return
+        reason = self._mask(reason)  # it may be what the server said
         if failed:
             self._on_failed(lent, reason)
         self._dismiss(lent.instance, reason)
@@ -326,7 +339,7 @@ class Workload:
         try:
             if (full := self._refusal_when_full(0)) is not None:
                 raise full
-            instance = await self._runtime.start(self._spec)
+            instance = await self._runtime.start(await self._complete_spec())
         except (UserError, ServerFailed) as error:
             # It could when we looked before listening: a program was removed, a directory renamed.
             self.supervisor.cannot_start(error)
@@ -341,6 +354,21 @@ class Workload:
             "%s: pid %d started", self.name, instance.pid, extra=self._about(instance, "instance_started")
         )
         return instance
+
+    async def _complete_spec(self) -> ProcessSpec:
+        """With the values that its references lead to now: those of one start, not of the next."""
+        if self._resolving is None or not self.definition.env_references:
+            return self._spec
+        resolved = await self._resolving.resolve(self.definition)
+        self._mask.learn(resolved.values.items())
+        return replace(self._spec, env={**self._spec.env, **resolved.variables})
+
+    async def _learn_values(self) -> None:
+        """Processes that another Mooring has started may say them."""
+        try:
+            await self._complete_spec()
+        except MooringError as error:
+            log.warning("%s: what it says cannot be masked: %s", self.name, error.message)
 
     def _refusal_when_full(self, wanted: int) -> Unavailable | None:
         """Sessions can come and go faster than their processes end."""
@@ -417,6 +445,7 @@ class Workload:
     # What instances do by themselves
 
     def _on_stderr(self, pid: int, text: str) -> None:
+        text = self._mask(text)
         self.recollection.heard(pid, text)
         if self.proxy.noise.admits(len(text)):
             server_log.info("%s", text, extra={"server": self.name, "pid": pid, "event": "server_stderr"})
@@ -518,6 +547,7 @@ class Workload:
             self.revision = handshake.protocol_version
             self.on_met(handshake)
         except ServerFailed as error:
+            error.message = self._mask(error.message)
             if error.code == "initialize_refused" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")
                 return

@@ -141,7 +141,8 @@ class Lifecycle(RuleBasedStateMachine):
             self._forget(name)
             return
         server = self.daemon.ask("GET", f"/servers/{name}")
-        self.wanted[name] = Wanted(self.wanted[name].kind, server["desired"] == "stopped")
+        # (Its generation may be the same: to start what runs is nothing.)
+        self.wanted[name].is_stopped = server["desired"] == "stopped"
         self.what_is_wanted_is_true()
         self.start(name)  # what comes next must not depend on who was quicker
 
@@ -182,8 +183,14 @@ class Lifecycle(RuleBasedStateMachine):
 
     def _begin_again(self) -> None:
         self.daemon.begin()
+        # Else who asks for a server that is not begun yet is the one who begins it, and is told so.
+        eventually(self._has_begun_all, "what should run is begun")
         for there in self.wanted.values():
             there.crashes = 0
+
+    def _has_begun_all(self) -> bool:
+        servers = self.daemon.ask("GET", "/servers")
+        return all(server["started_at"] is not None for server in servers if server["desired"] == "running")
 
     # Clients
 
@@ -238,7 +245,7 @@ class Lifecycle(RuleBasedStateMachine):
         for server in self.daemon.ask("GET", "/servers"):
             there, generation = self.wanted[server["name"]], server["generation"]
             if generation != there.generation:
-                assert generation > self.highest, "this one was there before"
+                assert generation > self.highest, f"{generation} may have been there: {self.highest} was"
                 there.generation = self.highest = generation
 
     def sessions_stay_valid(self) -> None:

@@ -1,0 +1,152 @@
+"""What `mooring doctor` looks at around the daemon: whether it answers, its version, port and servers."""
+
+import contextlib
+import fcntl
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mooring import __version__
+from mooring.api.client import ApiClient, NotRunning
+from mooring.cli.findings import Finding, Level
+from mooring.cli.telling import state_in_words
+from mooring.errors import MooringError
+from mooring.host.ownership import holder
+from mooring.host.places import Places
+from mooring.http.port_owner import port_owner
+from mooring.runtimes.leftovers import find_leftovers
+from mooring.runtimes.roll import Roll, boot_id
+
+__all__ = ["About", "ask_daemon", "check_daemon", "check_leftovers", "check_port", "check_servers"]
+
+PATIENCE_S = 5.0
+About = dict[str, Any]
+
+
+def ask_daemon(places: Places) -> About | None:
+    """What the daemon says of itself; None if none runs. Raises MooringError if one is silent."""
+    try:
+        about: About = ApiClient(places.socket).ask("GET", "/daemon", timeout_s=PATIENCE_S)
+    except NotRunning:
+        return None
+    return about
+
+
+def check_daemon(places: Places) -> Iterator[Finding]:
+    """Does it run and answer, and is it of this version?"""
+    try:
+        about = ask_daemon(places)
+    except MooringError:
+        yield _silent(places)
+        return
+    if about is None and _is_locked(places):
+        yield _silent(places)
+    elif about is None:
+        yield Finding(
+            "daemon",
+            Level.NOTE,
+            "it does not run",
+            "mooring daemon start brings back your servers; mooring service install does so at every login",
+        )
+    elif about["version"] != __version__:
+        yield Finding(
+            "daemon",
+            Level.PROBLEM,
+            f"it runs version {about['version']}, this command is {__version__}",
+            "mooring daemon restart: this version takes over, and nothing is lost",
+        )
+    else:
+        yield Finding("daemon", Level.OK, f"it runs as pid {about['pid']}, version {about['version']}")
+
+
+def _silent(places: Places) -> Finding:
+    pid = holder(places.lock).get("pid", "unknown")
+    return Finding(
+        "daemon",
+        Level.PROBLEM,
+        f"it runs (pid {pid}) and does not answer",
+        f"if it was suspended: kill -CONT {pid}; if it hangs: kill -9 {pid}, then mooring daemon start, "
+        f"which brings everything back. {places.log} may say why",
+    )
+
+
+def _is_locked(places: Places) -> bool:
+    try:
+        descriptor = os.open(places.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def check_port(places: Places, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Is the port that it has the wanted one; or, while it does not run, can it be had?"""
+    with contextlib.suppress(MooringError):
+        about = ask_daemon(places)
+        if about is not None:
+            yield _port_of(about["port"], places.port, asked="MOORING_PORT" in environment)
+            return
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", places.port))
+            probe.listen(1)
+        except OSError as error:
+            owner = port_owner(places.port)
+            yield Finding(
+                "port",
+                Level.PROBLEM,
+                f"port {places.port} cannot be had: {f'{owner} listens there' if owner else error.strerror}",
+                "end that program, or choose another port: MOORING_PORT=4671",
+            )
+            return
+    yield Finding("port", Level.OK, f"port {places.port} is free" if places.port else "any port will do")
+
+
+def _port_of(port: int, wanted: int, *, asked: bool) -> Finding:
+    if asked and wanted not in (0, port):
+        return Finding(
+            "port",
+            Level.NOTE,
+            f"the daemon listens on port {port}, MOORING_PORT says {wanted}",
+            "MOORING_PORT counts when the daemon is started: mooring daemon stop && mooring daemon start",
+        )
+    return Finding("port", Level.OK, f"the daemon listens on 127.0.0.1:{port}")
+
+
+def check_servers(places: Places) -> Iterator[Finding]:
+    """Those that do not work."""
+    try:
+        servers = ApiClient(places.socket).ask("GET", "/servers", timeout_s=PATIENCE_S)
+    except MooringError:
+        return  # told by `check_daemon`
+    troubled = [server for server in servers if server["state"] in ("failed", "backoff")]
+    for server in troubled:
+        remedy = server["hint"] or f"mooring logs {server['name']} has what it said"
+        yield Finding("servers", Level.PROBLEM, f"{server['name']} is {state_in_words(server)}", remedy)
+    if not troubled:
+        yield Finding("servers", Level.OK, f"{len(servers)} known, none in trouble")
+
+
+def check_leftovers(places: Places) -> Iterator[Finding]:
+    """Processes of a daemon that was killed. While one runs they are its own."""
+    with contextlib.suppress(MooringError):
+        if ask_daemon(places) is not None or _is_locked(places):
+            return
+    left = find_leftovers(Roll(places.roll, boot_id()))
+    for leftover in left:
+        pids = ", ".join(map(str, leftover.pids))
+        yield Finding(
+            "leftovers",
+            Level.PROBLEM,
+            f"a daemon that was killed has left processes of {leftover.name}: pid {pids}",
+            "the next daemon ends them: mooring daemon start",
+        )
+    if not left:
+        yield Finding("leftovers", Level.OK, "no process is left of an earlier daemon")

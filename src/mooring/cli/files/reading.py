@@ -1,0 +1,258 @@
+"""A text as a document, and what it says of each server; or what is wrong with it, and where.
+
+mooring.toml is ours: every key in it is known, or wrong. The `mcpServers` (or `servers`) of a JSON file are
+shared with AI clients: what only those know is left to them, and told.
+Pure. Everything that is wrong is told at once.
+"""
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mooring.cli.files.offsets import (
+    Keys,
+    Place,
+    json_offsets,
+    nearest,
+    place_at,
+    toml_offsets,
+    without_comments,
+)
+from mooring.cli.files.schema import FIELDS
+from mooring.cli.values import parse_name
+from mooring.errors import UserError
+
+__all__ = ["BadFile", "Document", "Entry", "Remark", "entries_of", "parse"]
+
+_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_MISMATCH = re.compile(r"Expected `([^`]+)`, got `(\w+)`(?: - at `\$\[(\d+)\]`)?")
+_IN_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list of texts",
+    "object": "a table",
+    "null": "null",
+}
+LIKENESS = 0.6
+"""How much an unknown key must be like a known one to be taken for it."""
+LIKENESS_IN_JSON = 0.8
+"""Where it may also be one that other programs know."""
+ELSEWHERE = frozenset({"url", "serverUrl", "httpUrl"})
+CLIENTS_NAMES = {"envFile": "env_file"}
+"""Keys of AI clients that mean one of ours."""
+NOT_YET = "servers elsewhere (url) are not supported yet"
+
+
+class Remark(NamedTuple):
+    """Something about a place in a file."""
+
+    place: Place
+    text: str
+    hint: str = ""
+
+
+class BadFile(UserError):
+    """Nothing is done of what it asks for."""
+
+    def __init__(self, shown: str, problems: Iterable[Remark]) -> None:
+        self.problems = sorted(set(problems))
+        first = self.problems[0]
+        text = f"{shown}:{first.place.line}:{first.place.column}: {first.text}"
+        super().__init__(text, code="bad_file", hint=first.hint)
+        self.shown = shown
+
+
+class Document(NamedTuple):
+    """A file that can be read."""
+
+    shown: str
+    """Its name, as it was given."""
+    text: str
+    data: Mapping[str, Any]
+    offsets: Mapping[Keys, int]
+    is_json: bool
+
+    def remark(self, keys: Keys, text: str, hint: str = "") -> Remark:
+        """About that key."""
+        return Remark(place_at(self.text, nearest(self.offsets, keys)), text, hint)
+
+
+class Entry(NamedTuple):
+    """What is said of a server; the types of the values are right."""
+
+    name: str
+    keys: Keys
+    values: dict[str, Any]
+
+
+def parse(text: str, shown: str, *, is_json: bool) -> Document:
+    """Raises BadFile."""
+    try:
+        return _parse_json(text, shown) if is_json else _parse_toml(text, shown)
+    except RecursionError:
+        raise BadFile(shown, [Remark(Place(1, 1), "this is nested too deeply")]) from None
+
+
+def _parse_toml(text: str, shown: str) -> Document:
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _TOML_PLACE.search(str(error))
+        place = Place(int(found[1]), int(found[2])) if found and found[1] else place_at(text, len(text))
+        raise BadFile(shown, [Remark(place, f"not TOML: {_TOML_PLACE.sub('', str(error))}")]) from None
+    return Document(shown, text, data, toml_offsets(text), is_json=False)
+
+
+def _parse_json(text: str, shown: str) -> Document:
+    bare = without_comments(text)
+    try:
+        data = json.loads(bare)
+    except json.JSONDecodeError as error:
+        raise BadFile(shown, [Remark(Place(error.lineno, error.colno), f"not JSON: {error.msg}")]) from None
+    if not isinstance(data, dict):
+        raise BadFile(shown, [Remark(Place(1, 1), "not an object with mcpServers")])
+    offsets, repeated = json_offsets(bare)
+    document = Document(shown, text, data, offsets, is_json=True)
+    if repeated:
+        raise BadFile(shown, [document.remark(repeated[0], f"{repeated[0][-1]} is there twice")])
+    return document
+
+
+def entries_of(document: Document) -> tuple[list[Entry], list[Remark]]:
+    """All servers, and what else is to be told of the file. Raises BadFile."""
+    top = _servers_key(document)
+    servers = document.data[top]
+    if not isinstance(servers, dict):
+        raise BadFile(document.shown, [document.remark((top,), f"{top} is not a table of servers by name")])
+    entries, problems, notes = [], [], []
+    for name, said in servers.items():
+        keys = (top, name)
+        if document.is_json and (why := _left_out(said)):
+            notes.append(document.remark(keys, f"{name} is left out: {why}"))
+            continue
+        checked = _Check(document, keys)
+        entries.append(checked.entry(name, said))
+        problems += checked.problems
+        notes += checked.notes
+    if problems:
+        raise BadFile(document.shown, problems)
+    return entries, notes
+
+
+def _servers_key(document: Document) -> str:
+    known = ("mcpServers", "servers") if document.is_json else ("servers",)
+    there = [key for key in known if key in document.data]
+    strangers = [key for key in document.data if key not in known]
+    if len(there) == 1 and (document.is_json or not strangers):
+        return there[0]
+    if len(there) > 1:
+        text = "both mcpServers and servers are there; keep one of them"
+        raise BadFile(document.shown, [document.remark((there[1],), text)])
+    if document.is_json or not strangers:
+        wanted = '"mcpServers": {"NAME": {"command": …}}' if document.is_json else "[servers.NAME]"
+        raise BadFile(document.shown, [Remark(Place(1, 1), "it names no servers", f"write {wanted}")])
+    hint = "servers are named so: [servers.NAME]"
+    raise BadFile(document.shown, [document.remark((key,), f"{key} is not known", hint) for key in strangers])
+
+
+def _left_out(said: Any) -> str:
+    if not isinstance(said, dict):
+        return ""
+    if said.get("disabled") is True:
+        return "it is disabled"
+    return NOT_YET if ELSEWHERE & said.keys() and "command" not in said else ""
+
+
+class _Check:
+    """What is said of one server."""
+
+    def __init__(self, document: Document, keys: Keys) -> None:
+        self.problems: list[Remark] = []
+        self.notes: list[Remark] = []
+        self._document = document
+        self._keys = keys
+
+    def _wrong(self, keys: Keys, text: str, hint: str = "") -> None:
+        self.problems.append(self._document.remark((*self._keys, *keys), text, hint))
+
+    def entry(self, name: str, said: Any) -> Entry:
+        self._check_name(name)
+        values: dict[str, Any] = {}
+        if not isinstance(said, dict):
+            self._wrong(
+                (), f"{name} is not a table", 'write what is run, as in: command = "uvx mcp-server-time"'
+            )
+        else:
+            for key, value in said.items():
+                self._take(key, value, values)
+            self._check_command(said)
+        return Entry(name, self._keys, values)
+
+    def _check_name(self, name: str) -> None:
+        try:
+            parse_name(name)
+        except ValueError as error:
+            better = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-")
+            self._wrong((), str(error), f"for example: {better}" if better and better != name else "")
+
+    def _check_command(self, said: dict[str, Any]) -> None:
+        if {"command", "from"} <= said.keys():
+            self._wrong(("from",), "command and from are two ways to say the same; keep one of them")
+        if not {"command", "from"} & said.keys() and not ELSEWHERE & said.keys():
+            self._wrong(
+                (), f"{self._keys[-1]} has no command", 'write command = "…", or from = "uvx:PACKAGE"'
+            )
+
+    def _take(self, key: str, value: Any, values: dict[str, Any]) -> None:
+        """A value whose key is known and whose type is right."""
+        is_json = self._document.is_json
+        known = CLIENTS_NAMES.get(key, key) if is_json else key
+        if known not in FIELDS:
+            self._stranger(key)
+        elif value is None and is_json:
+            pass  # as good as not there
+        elif wrong := _mismatch(known, value):
+            keys, text = wrong
+            self._wrong((key, *keys), text)
+        else:
+            values[known] = value
+
+    def _stranger(self, key: str) -> None:
+        is_json = self._document.is_json
+        if key in ELSEWHERE:
+            self._wrong((key,), NOT_YET)
+            return
+        like = difflib.get_close_matches(key, FIELDS, 1, LIKENESS_IN_JSON if is_json else LIKENESS)
+        if like or not is_json:
+            better = f"; did you mean {like[0]}?" if like else ""
+            self._wrong(
+                (key,), f"{key} is not known{better}", "" if like else "docs/configuration.md has all keys"
+            )
+        elif key != "type":
+            self.notes.append(self._document.remark((*self._keys, key), f"{key} means nothing to Mooring"))
+
+
+def _mismatch(key: str, value: Any) -> tuple[Keys, str] | None:
+    """Where in the value the wrong type is, and in words what is wrong."""
+    try:
+        msgspec.convert(value, FIELDS[key].type)
+    except msgspec.ValidationError as error:
+        found = _MISMATCH.match(str(error))
+        if isinstance(value, dict) and key == "env":
+            [name, *_] = [name for name, each in value.items() if not isinstance(each, str)]
+            return (name,), f"the value of {name} is not text; put it in quotes"
+        expected = (
+            " or ".join(_IN_WORDS.get(word, word) for word in found[1].split(" | ")) if found else "another"
+        )
+        got = _IN_WORDS.get(found[2], found[2]) if found else "this"
+        keys = (int(found[3]),) if found and found[3] else ()
+        got = "a list" if got.startswith("a list") else got
+        return keys, f"{key} takes {expected}, not {got}"
+    return None

@@ -1,0 +1,56 @@
+"""What a server was asked to be, in the words of a file again: for plans, and for `mooring export`. Pure."""
+
+from collections.abc import Callable
+from typing import Any
+
+from mooring.workloads.definition import ServerOptions
+
+__all__ = ["SETTINGS", "default_of", "settings_of"]
+
+SPANS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+MIB = 1024 * 1024
+
+
+def _span(seconds: float | None) -> str:
+    """As `parse_limit` reads it, in the largest unit that says it in a whole number."""
+    if seconds is None:
+        return "none"
+    for unit, length in SPANS:
+        if seconds and seconds % length == 0:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
+
+
+def _size(amount_bytes: int) -> str | int:
+    whole, rest = divmod(amount_bytes, MIB)
+    return amount_bytes if rest or not whole else f"{whole}MiB"
+
+
+SETTINGS: dict[str, Callable[[ServerOptions], Any]] = {
+    "max_sessions": lambda options: options.sessions.max_sessions,
+    "idle_timeout": lambda options: _span(options.sessions.idle_timeout_s),
+    "shared": lambda options: options.sessions.shared or False,
+    "spare": lambda options: options.spare,
+    "call_timeout": lambda options: _span(options.sessions.call_timeout_s),
+    "ping_interval": lambda options: _span(options.sessions.ping_interval_s),
+    "ping_timeout": lambda options: _span(options.sessions.ping_timeout_s),
+    "max_message_bytes": lambda options: _size(options.sessions.max_message_bytes),
+    "retry": lambda options: options.sessions.retry,
+    "eof_grace": lambda options: _span(options.patience.eof_grace_s),
+    "stop_grace": lambda options: _span(options.patience.stop_grace_s),
+}
+"""By key: all that a file can say beside the command and its surroundings."""
+_DEFAULTS = ServerOptions(name="default", argv=("default",))
+
+
+def default_of(key: str, options: ServerOptions) -> Any:
+    """What it is if nothing is said of it."""
+    if key == "spare" and options.sessions.shared:
+        return 0  # a process that stands anyway needs none beside it
+    return SETTINGS[key](_DEFAULTS)
+
+
+def settings_of(options: ServerOptions) -> dict[str, Any]:
+    """Those that are not as they would be anyway."""
+    values = {key: read(options) for key, read in SETTINGS.items()}
+    return {key: value for key, value in values.items() if value != default_of(key, options)}

@@ -1,0 +1,155 @@
+"""What `mooring uninstall` does: a list of what there is, a question, and then one thing after another.
+
+Only what Mooring has made is deleted: a state directory may, by mistake, be one that has other things in it.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from mooring.api.client import ApiClient, NotRunning
+from mooring.cli import serving_at_login
+from mooring.cli.changing import end_daemon
+from mooring.cli.service_managers import find_manager
+from mooring.cli.telling import count
+from mooring.errors import MooringError, Unavailable, UserError
+from mooring.host.places import Places, find_places
+from mooring.secrets.vault import Vault
+
+__all__ = ["uninstall"]
+
+MADE = (
+    "state.db",
+    "state.db-wal",
+    "state.db-shm",
+    "daemon.lock",
+    "daemon.log",
+    "daemon.sock",
+    "daemon.sock.new",
+    "token",
+)
+MADE_DIRECTORIES = ("logs", "instances")
+MADE_ASIDE = ("state.db.damaged-*", "token.new", "secrets.json*", "secrets.lock")
+PATIENCE_S = 5.0
+
+
+class Step(NamedTuple):
+    """Something to be done."""
+
+    text: str
+    do: Callable[[], object]
+
+
+def uninstall(*, dry_run: bool, yes: bool) -> int:
+    """`mooring uninstall`; returns its exit status."""
+    places = find_places(os.environ)
+    steps = list(_steps(places))
+    if not steps:
+        click.echo("There is nothing to remove")
+    else:
+        click.echo("To be done:")
+        for step in steps:
+            click.echo(f"  {step.text}")
+    if dry_run or (steps and not _agreed(yes)):
+        return 0
+    for step in steps:
+        step.do()
+    if others := _left(places):
+        click.echo(f"{places.state} stays, with what is not Mooring's: {', '.join(others)}")
+    click.echo(f"Done. To remove the program itself: {_how_to_remove_the_program()}")
+    return 0
+
+
+def _agreed(yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UserError(
+            "this deletes what cannot be brought back, and there is nobody to ask",
+            code="not_agreed",
+            hint="mooring uninstall --yes",
+        )
+    return click.confirm("Go on?", default=False)
+
+
+def _steps(places: Places) -> Iterator[Step]:
+    if (servers := _servers(places)) is not None:
+        text = f"stop the daemon, and with it {count(servers, 'server')}, after the calls in flight"
+        yield Step(text, lambda: end_daemon(wait=True))
+    if (service := _service()) is not None:
+        yield Step(f"remove the service {service}", serving_at_login.uninstall)
+    if secrets := _secrets_elsewhere(places):
+        text = f"delete {count(len(secrets), 'secret')} in the system's keyring: {', '.join(secrets)}"
+        yield Step(text, lambda: [Vault(places.secrets).remove(name) for name in secrets])
+    made = _made(places)
+    if made:
+        text = f"delete {count(len(made), 'file')} in {places.state}: servers, sessions, secrets, logs"
+        yield Step(text, lambda: _delete(places))
+
+
+def _servers(places: Places) -> int | None:
+    """How many the daemon has; None if it does not run."""
+    try:
+        return len(ApiClient(places.socket).ask("GET", "/servers", timeout_s=PATIENCE_S))
+    except NotRunning:
+        return None
+    except Unavailable as error:
+        error.hint = "mooring doctor says what to do about a daemon that does not answer"
+        raise
+
+
+def _service() -> Path | None:
+    try:
+        manager = find_manager(os.environ)
+    except UserError:  # nobody who could have one
+        return None
+    return manager.file if manager.file.exists() else None
+
+
+def _secrets_elsewhere(places: Places) -> list[str]:
+    """Those that are not in a file of ours."""
+    try:
+        kept = Vault(places.secrets).all()
+    except MooringError:  # damaged: then nobody knows
+        return []
+    return [name for name, secret in kept.items() if secret.value is None]
+
+
+def _made(places: Places) -> list[Path]:
+    """All files of ours that are there."""
+    state = places.state
+    aside = [path for pattern in MADE_ASIDE for path in state.glob(pattern)]
+    within = [path for name in MADE_DIRECTORIES for path in (state / name).rglob("*") if path.is_file()]
+    return [path for path in (*(state / name for name in MADE), *aside, *within) if os.path.lexists(path)]
+
+
+def _delete(places: Places) -> None:
+    try:
+        for path in _made(places):  # again: the daemon has ended since
+            path.unlink(missing_ok=True)
+        for name in MADE_DIRECTORIES:
+            shutil.rmtree(places.state / name, ignore_errors=True)
+        places.socket.unlink(missing_ok=True)
+        if not _left(places):
+            places.state.rmdir()
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or places.state} cannot be deleted: {error.strerror}",
+            code="state_unusable",
+            hint="make it writable for you, and try again: what is done stays done",
+        ) from error
+
+
+def _left(places: Places) -> list[str]:
+    return sorted(path.name for path in places.state.iterdir()) if places.state.is_dir() else []
+
+
+def _how_to_remove_the_program() -> str:
+    if sys.prefix != sys.base_prefix:
+        return f"pip uninstall mooring, or delete its environment {sys.prefix}"
+    return "pip uninstall mooring"

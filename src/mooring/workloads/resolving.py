@@ -1,0 +1,83 @@
+"""The references of a server followed while others are served: in a thread, for a bounded time.
+
+Each start of an instance looks anew, so that a value that was changed is the next one's. A look that hangs
+(a keyring that waits for its user, a disk that is gone) costs its own server only: there is one at a time for
+each name, and who waits too long is told.
+"""
+
+import asyncio
+import threading
+from contextlib import suppress
+from weakref import WeakValueDictionary
+
+from mooring.errors import MooringError, Unavailable, UserError
+from mooring.secrets.resolving import NOTHING, Resolved, Resolver
+from mooring.workloads.definition import ServerOptions
+
+__all__ = ["Resolving"]
+
+RESOLVE_S = 10.0
+"""For all references of a server."""
+
+
+class Resolving:
+    """For all servers of one Mooring. `Resolver` says what is raised."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def resolve(self, options: ServerOptions) -> Resolved:
+        """What its references lead to now. Raises UserError that names the first that leads nowhere."""
+        if not options.env_references:
+            return NOTHING
+        turn = self._turns.setdefault(options.name, asyncio.Lock())
+        try:
+            async with asyncio.timeout(RESOLVE_S):
+                await turn.acquire()
+                return await self._begin(options, turn)
+        except TimeoutError:
+            what = ", ".join(map(str, options.references))
+            raise UserError(
+                f"{options.name}: {what} could not be read within {RESOLVE_S:g} s",
+                code="references_slow",
+                hint="unlock the keyring, or see whether the disk of the file answers",
+            ) from None
+
+    def _begin(self, options: ServerOptions, turn: asyncio.Lock) -> "asyncio.Future[Resolved]":
+        """A look, which keeps the turn until it is over, whether anybody still waits for it or not."""
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Resolved] = loop.create_future()
+
+        def end(outcome: Resolved | BaseException) -> None:
+            turn.release()
+            if found.cancelled():
+                return
+            if isinstance(outcome, Resolved):
+                found.set_result(outcome)
+            else:
+                found.set_exception(outcome)
+
+        def look() -> None:
+            outcome: Resolved | BaseException
+            try:
+                outcome = self._resolver.resolve(options.env_references)
+            except MooringError as error:
+                outcome = UserError(f"{options.name}: {error.message}", code=error.code, hint=error.hint)
+            except BaseException as error:
+                outcome = error
+            with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                loop.call_soon_threadsafe(end, outcome)
+
+        # Not one of an executor: those are waited for at exit, and this one may hang.
+        thread = threading.Thread(target=look, name=f"references of {options.name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            turn.release()
+            raise Unavailable(
+                f"{options.name}: the system has no thread left to read its references",
+                code="no_resources",
+                hint="raise the limit of processes: ulimit -u (systemd: TasksMax=)",
+            ) from None
+        return found

@@ -1,0 +1,94 @@
+"""`mooring uninstall` leaves no trace, and touches nothing that is not Mooring's."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.e2e.program import ROOT, carrying
+from tests.e2e.test_daemon_command import MOORING, Home, home
+from tests.e2e.test_secrets_command import keep
+from tests.e2e.test_service_command import UNIT, with_systemd
+from tests.hosting import DEMO
+from tests.keyring_in_file import NAME as KEYRING_BACKEND
+from tests.support import until
+
+
+def answered(place: Home, answer: bytes) -> tuple[int, str]:
+    """`mooring uninstall` on a terminal, where somebody answers."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [MOORING, "uninstall"], env=place.environment, stdin=theirs, stdout=theirs
+    ) as command:
+        os.close(theirs)
+        os.write(ours, answer)
+        seen = b""
+        try:
+            while piece := os.read(ours, 65536):
+                seen += piece
+        except OSError:  # that is how the end of a terminal is told
+            pass
+        os.close(ours)
+    return command.returncode, seen.decode()
+
+
+async def test_no_trace_is_left(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        with_systemd(place, tmp_path)
+        await place.done("service", "install")
+        await place.done("run", "demo", "--", *DEMO)
+        status, _, err = await place.mooring("uninstall")
+        assert status == 2 and "--yes" in err, "nobody to ask"
+        plan = await place.done("uninstall", "--dry-run")
+        assert "1 server" in plan and str(tmp_path / UNIT) in plan and str(place.state) in plan
+        status, seen = answered(place, b"n\n")
+        assert status == 0 and "Done" not in seen
+        assert (await place.told("status", "demo"))["state"] == "ready", "it was only asked"
+
+        status, seen = answered(place, b"y\n")
+        assert status == 0 and "To remove the program itself" in seen
+        assert not place.state.exists() and not (tmp_path / UNIT).exists()
+        await until(lambda: not carrying(place.mark))
+        assert (await place.done("uninstall")).startswith("There is nothing to remove")
+
+
+async def test_secrets_go_too_those_of_the_keyring_included(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        place.environment |= {
+            "PYTHONPATH": str(ROOT),
+            "PYTHON_KEYRING_BACKEND": KEYRING_BACKEND,
+            "MOORING_TEST_KEYRING": str(tmp_path / "keyring.json"),
+        }
+        await keep(place, "one", "in-the-file")
+        await keep(place, "two", "in-the-keyring", "--keyring")
+        assert json.loads((tmp_path / "keyring.json").read_text())
+        plan = await place.done("uninstall", "--dry-run")
+        assert "1 secret in the system's keyring: two" in plan
+        await place.done("uninstall", "--yes")
+        assert json.loads((tmp_path / "keyring.json").read_text()) == {}
+        assert not place.state.exists()
+
+
+async def test_what_is_not_moorings_stays(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        await place.done("run", "demo", "--", *DEMO)
+        mine = place.state / "thesis.tex"
+        mine.write_text("years of work")
+        told = await place.done("uninstall", "--yes")
+        assert "thesis.tex" in told and mine.read_text() == "years of work"
+        assert [path.name for path in place.state.iterdir()] == ["thesis.tex"]
+
+
+async def test_a_daemon_that_hangs_is_told_of(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        await place.done("run", "demo", "--", *DEMO)
+        pid = (await place.told("daemon", "status"))["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            status, _, err = await place.mooring("uninstall", "--yes")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert status == 1 and "mooring doctor" in err
+        assert (await place.told("status", "demo"))["state"] == "ready", "nothing was removed"

@@ -1,0 +1,252 @@
+"""From a file to what `mooring run` would have asked for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mooring.cli.files.definitions import MAX_FILE_CHARACTERS, Asked, define, read_file
+from mooring.cli.files.reading import BadFile, parse
+from mooring.cli.files.secret_looks import is_reference, looks_secret, secret_name, shown_command
+from mooring.cli.files.settings import SETTINGS, settings_of
+from mooring.cli.files.variables import escaped, expand, has_variables
+from mooring.cli.main import cli
+from mooring.errors import UserError
+from mooring.host.options import ServerOptions
+from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes.stopping import StopPatience
+
+OURS = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "NAME": "of mine", "EMPTY": ""}
+
+
+def asked(folder: Path, text: str, *, is_json: bool = False, **ours: str) -> Asked:
+    document = parse(text, "file", is_json=is_json)
+    return define(document, folder / ("mooring.json" if is_json else "mooring.toml"), {**OURS, **ours})
+
+
+def one(folder: Path, text: str, **other: Any) -> ServerOptions:
+    [wanted] = asked(folder, text, **other).servers.values()
+    return wanted.options
+
+
+def refused(folder: Path, text: str) -> list[str]:
+    with pytest.raises(BadFile) as caught:
+        asked(folder, text)
+    return [f"{each.place.line}:{each.place.column}: {each.text}" for each in caught.value.problems]
+
+
+def test_every_key_arrives(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.env").write_text("A=file\nB=file\n")
+    text = """
+[servers.time]
+command = "uvx 'mcp server'"
+args = ["--zone", "UTC"]
+cwd = "sub"
+env = { A = "given" }
+env_file = "a.env"
+pass_env = ["NAME"]
+max_sessions = 2
+idle_timeout = "1h"
+shared = 3
+spare = 2
+call_timeout = 1.5
+ping_interval = "none"
+ping_timeout = 3
+max_message_bytes = "2MiB"
+retry = true
+eof_grace = "500ms"
+stop_grace = 1
+"""
+    options = one(tmp_path, text)
+    assert options == ServerOptions(
+        name="time",
+        argv=("uvx", "mcp server", "--zone", "UTC"),
+        env={"PATH": OURS["PATH"], "HOME": OURS["HOME"], "NAME": "of mine", "A": "given", "B": "file"},
+        cwd=tmp_path / "sub",
+        spare=2,
+        sessions=SessionPolicy(
+            max_sessions=2,
+            idle_timeout_s=3600,
+            shared=3,
+            call_timeout_s=1.5,
+            ping_interval_s=None,
+            ping_timeout_s=3,
+            max_message_bytes=2 * 1024 * 1024,
+            retry=True,
+        ),
+        patience=StopPatience(0.5, 1.0),
+    )
+    assert (options.borrowed.named, options.borrowed.unnamed) == (("NAME",), ("HOME", "PATH"))
+    assert set(settings_of(options)) == set(SETTINGS), "all of them are told again"
+
+
+def test_what_is_not_said_is_as_run_has_it(tmp_path: Path) -> None:
+    options = one(tmp_path, "[servers.time]\nfrom = 'uvx:mcp-server-time'\n")
+    env = {"PATH": OURS["PATH"], "HOME": OURS["HOME"]}
+    assert options == ServerOptions(name="time", argv=("uvx", "mcp-server-time"), env=env, cwd=tmp_path)
+    assert settings_of(options) == {}
+    shared = one(tmp_path, "[servers.time]\ncommand = 'x'\nshared = true\n")
+    assert (shared.sessions.shared, shared.spare, settings_of(shared)) == (1, 0, {"shared": 1})
+    assert one(tmp_path, "[servers.time]\ncommand = 'x'\nshared = false\n").sessions.shared == 0
+    everything = one(tmp_path, "[servers.time]\ncommand = 'x'\ninherit_env = true\n")
+    assert everything.borrowed.all and everything.env["NAME"] == "of mine"
+
+
+def test_run_itself_is_not_changed_by_being_asked_for_its_defaults(tmp_path: Path) -> None:
+    one(tmp_path, "[servers.time]\ncommand = 'x'\n")
+    assert CliRunner().invoke(cli, ["run", "-h"]).exit_code == 0
+
+
+def test_the_command_of_json_is_a_program(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"x": {"command": "/my apps/run ${NAME}", "args": ["a b"]}}}'
+    assert one(tmp_path, text, is_json=True).argv == ("/my apps/run of mine", "a b")
+
+
+def test_values_that_no_option_takes_are_refused_where_they_stand(tmp_path: Path) -> None:
+    text = """[servers.time]
+command = "uvx 'x"
+spare = -1
+idle_timeout = "soon"
+cwd = "nowhere"
+env_file = ["gone"]
+env = { "A=" = "1", B = "${NOPE}" }
+args = ["x", "${input:token}"]
+[servers.git]
+from = "pip:x"
+pass_env = ["NOPE"]
+[servers.empty]
+command = []
+[servers.other]
+command = "x"
+pass_env = ["NOPE"]
+"""
+    assert refused(tmp_path, text) == [
+        "2:1: No closing quotation",
+        "3:1: spare: '-1' is not a count: give a whole number from 0 on",
+        "4:1: idle_timeout: 'soon' is not a span of time; write 500ms, 1.5s, 30m, 2h or plain seconds",
+        f"5:1: cwd: Directory '{tmp_path}/nowhere' does not exist.",
+        f"6:1: env_file: File '{tmp_path}/gone' does not exist.",
+        "7:9: the name of a variable is not empty and has no '=' and no NUL character",
+        "7:21: the variable NOPE is not set; set it, or write ${NOPE:-default}",
+        "8:14: ${input:token} is not a variable; "
+        "write ${NAME} or ${NAME:-default}, and $${ for the text itself",
+        "10:1: 'pip:x' is not a source; write npx:PACKAGE[@VERSION], uvx:PACKAGE[@VERSION] or python:MODULE, "
+        "or give a command",
+        "13:1: the command is empty",
+        "16:1: the variable NOPE is to be passed on but is not set",
+    ]
+
+
+def test_a_program_that_is_not_there_costs_its_server_only(tmp_path: Path) -> None:
+    text = "[servers.a]\ncommand = 'no-such-program'\n[servers.b]\ncommand = 'sh'\n"
+    servers = asked(tmp_path, text).servers
+    assert servers["b"].trouble is None
+    assert servers["a"].trouble is not None and servers["a"].trouble.code == "program_not_found"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("plain $HOME {x}", "plain $HOME {x}"),
+        ("${NAME}", "of mine"),
+        ("a${env:NAME}b", "aof mineb"),
+        ("${NOPE:-x y}", "x y"),
+        ("${EMPTY:-x}", "x"),
+        ("${EMPTY}", ""),
+        ("${NAME:-x}", "of mine"),
+        ("$${NAME}", "${NAME}"),
+        ("$$", "$$"),
+    ],
+)
+def test_variables(text: str, value: str) -> None:
+    assert expand(text, OURS) == value
+    assert expand(escaped(text), {}) == text
+
+
+@pytest.mark.parametrize("text", ["${NOPE}", "${", "${a b}", "${NAME", "${}"])
+def test_variables_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="is not"):
+        expand(text, OURS)
+    assert not has_variables("$${NAME}") and has_variables("x${NAME}")
+
+
+SECRETS = [
+    ("GITHUB_TOKEN", "abc"),
+    ("OPENAI_API_KEY", "abc"),
+    ("password", "abc"),
+    ("PGPASSWORD", "abc"),
+    ("DATABASE", "ghp_" + "a" * 36),
+    ("X", "github_pat_" + "a" * 30),
+    ("X", "sk-" + "a" * 40),
+    ("X", "xoxb-1234567890-abc"),
+    ("X", "AKIA" + "A" * 16),
+    ("X", "Bearer eyJhbGciOi.eyJzdWIi.abc"),
+]
+HARMLESS = [
+    ("GITHUB_TOKEN", ""),
+    ("GITHUB_TOKEN", "secret:github"),
+    ("AUTHORIZATION", "Bearer {secret:x}"),
+    ("API_KEY", "env:KEY"),
+    ("TOKEN_FILE", "/run/token"),
+    ("KEYBOARD", "de"),
+    ("MONKEY", "yes"),
+    ("PATH", "/usr/bin"),
+    ("X", "task-management-server-of-ours"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), SECRETS)
+def test_what_looks_like_a_secret(name: str, value: str) -> None:
+    assert looks_secret(name, value) and not is_reference(value)
+
+
+@pytest.mark.parametrize(("name", "value"), HARMLESS)
+def test_what_does_not(name: str, value: str) -> None:
+    assert not looks_secret(name, value)
+
+
+def test_words_that_look_like_secrets_are_not_shown() -> None:
+    words = ["run", "--token", "abc", "--api-key=abc", "--token", "--port", "80", "a b", "ghp_" + "a" * 36]
+    assert shown_command(words) == "run --token … --api-key=… --token --port 80 'a b' …"
+    assert secret_name("git", "GITHUB_TOKEN") == "git-github-token"
+
+
+def test_a_literal_that_looks_like_a_secret_is_warned_about_and_not_repeated(tmp_path: Path) -> None:
+    text = """[servers.git]
+command = ["git", "--token", "canary-1"]
+env = { GITHUB_TOKEN = "canary-2", OTHER_TOKEN = "${NAME}", THIRD_TOKEN = "secret:x" }
+"""
+    warnings = asked(tmp_path, text).warnings
+    assert [(each.place.line, each.place.column) for each in warnings] == [(3, 9), (2, 30)]
+    assert "canary" not in repr(warnings)
+    assert warnings[0].hint == (
+        "keep it out of the file: mooring secret set git-github-token, "
+        'and here GITHUB_TOKEN = "secret:git-github-token"'
+    )
+
+
+def test_a_file_without_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(UserError, match=f"over {MAX_FILE_CHARACTERS} characters"):
+        read_file(Path("/dev/zero"), {})
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="No such file"):
+        read_file(tmp_path / "mooring.toml", {})
+    (tmp_path / "mooring.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="not UTF-8"):
+        read_file(tmp_path / "mooring.toml", {})
+    (tmp_path / "mooring.toml").write_text("\N{ZERO WIDTH NO-BREAK SPACE}[servers.a]\r\ncommand = 'sh'\r\n")
+    assert read_file(tmp_path / "mooring.toml", OURS).servers["a"].place.column == 10
+
+
+def test_the_origin_is_where_the_file_is_whichever_way_leads_there(tmp_path: Path) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    (folder / "mooring.toml").write_text("[servers.a]\ncommand = 'sh'\n")
+    read = read_file(link / "mooring.toml", OURS)
+    assert read.origin == str(folder.resolve() / "mooring.toml")
+    assert read.servers["a"].options.cwd == folder.resolve()

@@ -69,10 +69,10 @@ def start(unit: Path, pid: Path) -> None:
 
 def runs(pid: Path) -> bool:
     try:
-        os.kill(int(pid.read_text()), 0)
+        stat = Path(f"/proc/{int(pid.read_text())}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
+    return stat.rpartition(")")[2].split()[0] != "Z"  # ended, and not reaped yet
 
 
 def stop(pid: Path) -> None:

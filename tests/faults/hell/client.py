@@ -373,12 +373,13 @@ class Client(Talker):
             task.cancel()
 
     async def _listen(self, manner: Manner, reading: Reading) -> None:
-        peer = await self.wires.take(manner)
+        peer, is_whole = await self.wires.take(manner), False
         try:
             for _ in range(3):
                 self.tell(f"GET after {reading.at or 'nothing'}")
                 await self.wires.send(peer, self.head("GET", after=reading.at))
-                if await self._read(peer, reading, manner) or not manner.comes_back:
+                is_whole = await self._read(peer, reading, manner)
+                if is_whole or not manner.comes_back:
                     return
                 await self.wires.leave(peer, manner)
                 reading.events = 0
@@ -388,6 +389,8 @@ class Client(Talker):
                 self.problem("a GET stream was cut")
         finally:
             reading.is_over = True
+            for call in reading.calls.values():
+                call.left = call.left or not is_whole  # it took the stream over, and does not read on
             await self.wires.close(peer)
 
     def come_back(self, chosen: float, manner: Manner) -> None:

@@ -48,6 +48,7 @@ class Talker:
         """These calls are about to be sent."""
         for call in reading.calls.values():
             call.whole, call.session_id = True, self.session
+            call.left = call.left or self._has_left  # nobody is there to read what comes back
 
     async def post(self, reading: Reading, body: bytes, manner: Manner) -> None:
         """Send calls, and read what comes back."""

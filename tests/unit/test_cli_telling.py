@@ -19,7 +19,7 @@ READY: dict[str, Any] = {
     "generation": 4,
     "pid": 12,
     "url": "http://127.0.0.1:4670/time/mcp",
-    "started_at": NOW - 9000,
+    "started_at": NOW - 7300,
     "restarts": 1,
     "attempt": 0,
     "attempts": 10,
@@ -30,8 +30,8 @@ READY: dict[str, Any] = {
     "calls_total": 17,
     "memory_bytes": 0,
     "instances": [
-        {"pid": 20, "use": "serving", "session": "abcdefgh", "since": NOW - 9000},
-        {"pid": 21, "use": "spare", "session": None, "since": NOW - 100_000},
+        {"pid": 20, "use": "serving", "session": "abcdefgh", "since": NOW - 7300},
+        {"pid": 21, "use": "spare", "session": None, "since": NOW - 90_000},
     ],
     "exits": [
         {"at": 0.0, "pid": 18, "code": 1, "signal": None, "ran_s": 0.25},

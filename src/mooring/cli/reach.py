@@ -13,7 +13,7 @@ from mooring.host.places import Places, find_places, using
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["LOOK_AGAIN_S", "explain_end", "launch", "reach"]
+__all__ = ["LOOK_AGAIN_S", "explain_end", "if_it_answers", "launch", "reach"]
 
 START_S = 20.0
 """For a daemon to answer after it was started; it answers before its servers do."""
@@ -45,7 +45,7 @@ def _start(places: Places, client: ApiClient) -> None:
     begins_at, process = 0, None
     give_up_at = time.monotonic() + START_S
     while time.monotonic() < give_up_at:
-        if _answers(client):
+        if if_it_answers(client):
             if process is not None:
                 process.returncode = 0  # it goes on without us: nobody need wait for it
             return
@@ -88,7 +88,8 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _answers(client: ApiClient) -> Any:
+def if_it_answers(client: ApiClient) -> Any:
+    """What the daemon says of itself; None if none does."""
     try:
         return client.ask("GET", "/daemon", timeout_s=5.0)
     except (NotRunning, Unavailable):

@@ -2,12 +2,11 @@
 
 import os
 import time
-from typing import Any
 
 import click
 
 from mooring.api.client import ApiClient, NotRunning
-from mooring.cli.reach import LOOK_AGAIN_S, explain_end, launch, reach
+from mooring.cli.reach import LOOK_AGAIN_S, explain_end, if_it_answers, launch, reach
 from mooring.errors import Unavailable
 from mooring.host.places import find_places
 
@@ -29,7 +28,7 @@ def restart_daemon() -> int:
         return 0
     process, begins_at = launch(places, "--take-over")
     give_up_at = time.monotonic() + TAKE_OVER_S
-    while (after := _now(client)) is None or after["pid"] != process.pid:
+    while (after := if_it_answers(client)) is None or after["pid"] != process.pid:
         if process.poll() is not None:
             raise _not_replaced(explain_end(places.log, begins_at), before["pid"])
         if time.monotonic() > give_up_at:
@@ -41,13 +40,6 @@ def restart_daemon() -> int:
     process.returncode = 0  # it goes on without us: nobody need wait for it
     click.echo(f"Mooring was restarted (pid {after['pid']}, version {after['version']})")
     return 0
-
-
-def _now(client: ApiClient) -> Any:
-    try:
-        return client.ask("GET", "/daemon", timeout_s=5.0)
-    except (NotRunning, Unavailable):
-        return None
 
 
 def _not_replaced(error: Unavailable, pid: int) -> Unavailable:

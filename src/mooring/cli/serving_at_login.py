@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from mooring.api.client import ApiClient
+from mooring.cli.reach import if_it_answers
 from mooring.cli.service_files import Service, service_for
 from mooring.cli.service_managers import Manager, find_manager
-from mooring.errors import MooringError, UserError
+from mooring.errors import UserError
 from mooring.host.places import find_places
 
 __all__ = ["install", "show", "start_if_ours", "uninstall"]
@@ -25,7 +26,7 @@ def install() -> None:
     click.echo(f"{_short(manager.file)} is written")
     manager.enable()
     click.echo("Mooring is started at every login from now on")
-    running = _daemon()
+    running = if_it_answers(ApiClient(find_places(os.environ).socket))
     if running is not None and not manager.is_running():
         click.echo(
             f"It runs already (pid {running['pid']}), but not as a service. To have that now: "
@@ -100,13 +101,6 @@ def _content(manager: Manager) -> bytes:
 
 def _service() -> Service:
     return service_for(sys.executable, os.environ, find_places(os.environ).log)
-
-
-def _daemon() -> dict[str, Any] | None:
-    with contextlib.suppress(MooringError):
-        about: dict[str, Any] = ApiClient(find_places(os.environ).socket).ask("GET", "/daemon", timeout_s=5.0)
-        return about
-    return None
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -22,6 +22,7 @@ from mooring.workloads.passing import PassedGeneration
 
 __all__ = [
     "CLIENTS",
+    "COLD_RESTART",
     "COMMANDS",
     "VERSION",
     "ConnectionGoes",
@@ -42,6 +43,7 @@ __all__ = [
     "write_word",
 ]
 
+COLD_RESTART = "mooring daemon stop, then mooring daemon start: sessions are kept, connections are not"
 VERSION = 1
 CLIENTS, COMMANDS = "clients", "commands"
 """The two listeners of a daemon: on its port, and on its unix socket."""
@@ -155,5 +157,5 @@ def check_version(version: int, mooring: str) -> None:
         raise HandoverFailed(
             f"version {mooring} of Mooring hands over in another way than this one",
             code="handover_mismatch",
-            hint="mooring daemon stop, then mooring start --all: sessions are kept, connections are not",
+            hint=COLD_RESTART,
         )

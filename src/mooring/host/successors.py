@@ -9,10 +9,10 @@ from pathlib import Path
 
 from mooring.errors import Unavailable, UserError
 from mooring.host.handing_over import Estate, HandingOver
-from mooring.host.handover_words import HandoverFailed
+from mooring.host.handover_words import COLD_RESTART, HandoverFailed
 from mooring.host.parcel_post import ParcelPost
 from mooring.host.stop import Stop
-from mooring.host.taking_over import COLD_RESTART, peer_of
+from mooring.host.taking_over import peer_of
 from mooring.host.waits import first_of, until
 
 __all__ = ["Successors"]

@@ -18,6 +18,7 @@ from mooring import __version__
 from mooring.api.client import ApiClient, NotRunning
 from mooring.errors import MooringError, RemoteProtocolError
 from mooring.host.handover_words import (
+    COLD_RESTART,
     VERSION,
     ConnectionGoes,
     Farewell,
@@ -46,7 +47,6 @@ CALL_S = 10.0
 """For the old daemon to call, once it has said that it will."""
 OFFER_S = 90.0
 """For its offer: it may have to wait for changes that somebody asked for."""
-COLD_RESTART = "mooring daemon stop, then mooring start --all: sessions are kept, connections are not"
 
 
 class Arrival(NamedTuple):
@@ -200,7 +200,7 @@ async def _ask(places: Places) -> None:
     try:
         await asyncio.to_thread(ApiClient(places.socket).ask, "POST", "/daemon/handover")
     except NotRunning as error:
-        raise _failed("there is no daemon to take over from", hint="mooring start --all") from error
+        raise _failed("there is no daemon to take over from", hint="mooring daemon start") from error
     except MooringError as error:
         if error.code != "not_found":
             raise

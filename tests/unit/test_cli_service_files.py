@@ -28,8 +28,6 @@ StartLimitBurst=5
 
 [Service]
 Type=notify
-# A daemon that takes over from this one says so by itself.
-NotifyAccess=all
 ExecStart="/opt/my python/bin/python3" "-m" "mooring" "serve" "--detached"
 Environment="MOORING_PORT=4680"
 Restart=on-failure

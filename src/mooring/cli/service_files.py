@@ -45,8 +45,6 @@ StartLimitBurst=5
 
 [Service]
 Type=notify
-# A daemon that takes over from this one says so by itself.
-NotifyAccess=all
 ExecStart={command}
 {variables}Restart=on-failure
 RestartSec=1

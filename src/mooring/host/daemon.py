@@ -25,7 +25,6 @@ from mooring.api.service import Api
 from mooring.api.types import Daemon
 from mooring.errors import ListenFailed
 from mooring.host import metrics
-from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_beside_many
 from mooring.host.daemon_pages import add_pages
 from mooring.host.handing_over import Estate
@@ -89,8 +88,7 @@ class DaemonOptions:
 
 def main(options: DaemonOptions) -> int:
     """Run until a signal says stop; returns the exit status."""
-    keep_freed_memory()
-    return run_with_signals(lambda stop: run(options, stop))
+    return run_with_signals(lambda stop: run(options, stop), keeps_memory=True)
 
 
 async def run(options: DaemonOptions, stop: Stop) -> int:
@@ -249,7 +247,7 @@ class Serving:
             self._estate = self._describe_estate(ownership)
             await begin()
             ownership.tell(**msgspec.to_builtins(self._about()))
-            tell_manager("READY=1", f"MAINPID={os.getpid()}", f"STATUS=serving at port {self._port}")
+            tell_manager("READY=1", f"STATUS=serving at port {self._port}")
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
             if await self._successors.until_stop_or_succeeded(self._options.calls_s):
                 await self._fleet.leave()

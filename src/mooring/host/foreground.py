@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 from mooring.host.access import make_guard
-from mooring.host.allocator import keep_freed_memory
 from mooring.host.capacity import connections_within, few_descriptors
 from mooring.host.loops import run_with_signals
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
@@ -40,8 +39,7 @@ LOST_CALL, SERVER_ENDED = 3, 1
 
 def main(options: ForegroundOptions) -> int:
     """Run until a signal says stop; returns the exit status."""
-    keep_freed_memory()
-    return run_with_signals(lambda stop: run(options, stop))
+    return run_with_signals(lambda stop: run(options, stop), keeps_memory=True)
 
 
 async def run(options: ForegroundOptions, stop: Stop) -> int:

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
-from mooring.host.allocator import giving_back_at_rest
+from mooring.host.allocator import giving_back_at_rest, keep_freed_memory
 from mooring.host.signals import signals_to
 from mooring.host.stop import Stop
 from mooring.runtimes.descriptors import DESCRIPTORS
@@ -22,16 +23,19 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def run_with_signals(run: Callable[[Stop], Awaitable[int]]) -> int:
-    """Run with signals connected; returns the exit status.
+def run_with_signals(run: Callable[[Stop], Awaitable[int]], *, keeps_memory: bool = False) -> int:
+    """Run with signals connected; returns the exit status. `keeps_memory`: many messages come and go.
 
     With as many descriptors as the system allows: every session and every connection takes some.
     """
 
     async def with_signals() -> int:
         stop = Stop(time.monotonic)
-        with signals_to(stop), giving_back_at_rest():
+        with signals_to(stop), giving_back_at_rest() if keeps_memory else nullcontext():
             return await run(stop)
+
+    if keeps_memory:
+        keep_freed_memory()
 
     with DESCRIPTORS.raised(), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(with_signals())

@@ -1,11 +1,10 @@
 """What `mooring doctor` looks at around the daemon: whether it answers, its version, port and servers."""
 
-import contextlib
 import fcntl
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mooring import __version__
 from mooring.api.client import ApiClient, NotRunning
@@ -18,29 +17,34 @@ from mooring.http.port_owner import port_owner
 from mooring.runtimes.leftovers import find_leftovers
 from mooring.runtimes.roll import Roll, boot_id
 
-__all__ = ["About", "ask_daemon", "check_daemon", "check_leftovers", "check_port", "check_servers"]
+__all__ = ["Daemon", "check_daemon", "check_leftovers", "check_port", "check_servers", "find_daemon"]
 
 PATIENCE_S = 5.0
-About = dict[str, Any]
 
 
-def ask_daemon(places: Places) -> About | None:
-    """What the daemon says of itself; None if none runs. Raises MooringError if one is silent."""
+class Daemon(NamedTuple):
+    """The daemon, as it is found once for all checks."""
+
+    about: dict[str, Any] | None
+    """What it says of itself; None: nobody says anything."""
+    is_there: bool
+    """It answers, or should and does not."""
+
+
+def find_daemon(places: Places) -> Daemon:
+    """Ask; blocks for PATIENCE_S at most."""
     try:
-        about: About = ApiClient(places.socket).ask("GET", "/daemon", timeout_s=PATIENCE_S)
+        return Daemon(ApiClient(places.socket).ask("GET", "/daemon", timeout_s=PATIENCE_S), is_there=True)
     except NotRunning:
-        return None
-    return about
-
-
-def check_daemon(places: Places) -> Iterator[Finding]:
-    """Does it run and answer, and is it of this version?"""
-    try:
-        about = ask_daemon(places)
+        return Daemon(None, is_there=_is_locked(places))
     except MooringError:
-        yield _silent(places)
-        return
-    if about is None and _is_locked(places):
+        return Daemon(None, is_there=True)
+
+
+def check_daemon(places: Places, daemon: Daemon) -> Iterator[Finding]:
+    """Does it run and answer, and is it of this version?"""
+    about = daemon.about
+    if about is None and daemon.is_there:
         yield _silent(places)
     elif about is None:
         yield Finding(
@@ -85,13 +89,12 @@ def _is_locked(places: Places) -> bool:
     return False
 
 
-def check_port(places: Places, environment: Mapping[str, str]) -> Iterator[Finding]:
+def check_port(places: Places, daemon: Daemon, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Is the port that it has the wanted one; or, while it does not run, can it be had?"""
-    with contextlib.suppress(MooringError):
-        about = ask_daemon(places)
-        if about is not None:
-            yield _port_of(about["port"], places.port, asked="MOORING_PORT" in environment)
-            return
+    if daemon.about is not None:
+        yield _port_of(daemon.about["port"], places.port, asked="MOORING_PORT" in environment)
+    if daemon.is_there:
+        return
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -120,12 +123,11 @@ def _port_of(port: int, wanted: int, *, asked: bool) -> Finding:
     return Finding("port", Level.OK, f"the daemon listens on 127.0.0.1:{port}")
 
 
-def check_servers(places: Places) -> Iterator[Finding]:
+def check_servers(places: Places, daemon: Daemon) -> Iterator[Finding]:
     """Those that do not work."""
-    try:
-        servers = ApiClient(places.socket).ask("GET", "/servers", timeout_s=PATIENCE_S)
-    except MooringError:
-        return  # told by `check_daemon`
+    if daemon.about is None:
+        return
+    servers = ApiClient(places.socket).ask("GET", "/servers", timeout_s=PATIENCE_S)
     troubled = [server for server in servers if server["state"] in ("failed", "backoff")]
     for server in troubled:
         remedy = server["hint"] or f"mooring logs {server['name']} has what it said"
@@ -134,11 +136,10 @@ def check_servers(places: Places) -> Iterator[Finding]:
         yield Finding("servers", Level.OK, f"{len(servers)} known, none in trouble")
 
 
-def check_leftovers(places: Places) -> Iterator[Finding]:
+def check_leftovers(places: Places, daemon: Daemon) -> Iterator[Finding]:
     """Processes of a daemon that was killed. While one runs they are its own."""
-    with contextlib.suppress(MooringError):
-        if ask_daemon(places) is not None or _is_locked(places):
-            return
+    if daemon.is_there:
+        return
     left = find_leftovers(Roll(places.roll, boot_id()))
     for leftover in left:
         pids = ", ".join(map(str, leftover.pids))

@@ -38,16 +38,17 @@ def examine(*, as_json: bool) -> int:
 
 def _checks() -> list[tuple[str, Check]]:
     places, environment = find_places(os.environ), os.environ
+    daemon = of_daemon.find_daemon(places)
     return [
         ("command", partial(of_machine.check_commands, environment)),
         ("files", partial(of_machine.check_files, places)),
         ("disk", partial(of_machine.check_disk, places)),
         ("clock", partial(of_machine.check_clock, places)),
         ("state", partial(of_machine.check_state, places)),
-        ("daemon", partial(of_daemon.check_daemon, places)),
-        ("port", partial(of_daemon.check_port, places, environment)),
-        ("servers", partial(of_daemon.check_servers, places)),
-        ("leftovers", partial(of_daemon.check_leftovers, places)),
+        ("daemon", partial(of_daemon.check_daemon, places, daemon)),
+        ("port", partial(of_daemon.check_port, places, daemon, environment)),
+        ("servers", partial(of_daemon.check_servers, places, daemon)),
+        ("leftovers", partial(of_daemon.check_leftovers, places, daemon)),
         ("programs", partial(of_machine.check_programs, environment)),
         ("desktop", partial(of_machine.check_desktop_path, environment)),
         ("limits", of_machine.check_limits),

@@ -3,17 +3,17 @@
 import os
 import resource
 import shutil
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 
 from mooring import __version__
 from mooring.cli.findings import Finding, Level
 from mooring.host.places import Places
+from mooring.store.database import DAMAGED, FILE_NAME
+from mooring.store.peek import look_for_damage
 from mooring.store.schema import NEWEST
 
 __all__ = [
@@ -35,7 +35,6 @@ PATIENCE_S = 3.0
 """For a program that is asked something."""
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 """What programs get that are started from a desktop, if nothing else is known."""
-DAMAGE = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB"})
 LAUNCHERS = {
     "uvx": "servers from PyPI (--from uvx:…) need it: pip install uv",
     "npx": "servers from npm (--from npx:…) need it, it comes with Node.js: https://nodejs.org",
@@ -91,8 +90,8 @@ def _is_open(path: Path) -> bool:
 
 def check_state(places: Places) -> Iterator[Finding]:
     """The database: readable, whole, of a version that we know. Reading never writes."""
-    path = places.state / "state.db"
-    for aside in sorted(places.state.glob("state.db.damaged-*")):
+    path = places.state / FILE_NAME
+    for aside in sorted(places.state.glob(f"{DAMAGED}*")):
         if not aside.name.endswith(("-wal", "-shm")):
             yield Finding(
                 "state",
@@ -103,15 +102,8 @@ def check_state(places: Places) -> Iterator[Finding]:
     if not path.exists():
         yield Finding("state", Level.OK, "nothing is written down yet")
         return
-    try:
-        version, problem = _look_into(path)
-    except sqlite3.Error as error:
-        if error.sqlite_errorname not in DAMAGE:
-            text = f"{path} cannot be read: {error}"
-            yield Finding("state", Level.PROBLEM, text, "see whether its disk works, and has room")
-            return
-        version, problem = 0, str(error)
-    if problem != "ok":
+    version, problem = look_for_damage(places.state)
+    if problem:
         yield Finding(
             "state",
             Level.PROBLEM,
@@ -128,16 +120,6 @@ def check_state(places: Places) -> Iterator[Finding]:
         )
     else:
         yield Finding("state", Level.OK, f"{path.name} is whole")
-
-
-def _look_into(path: Path) -> tuple[int, str]:
-    """Its version, and what is wrong with it."""
-    # Nobody has it open, unless there is a journal: then nothing need be locked, nor be written for that.
-    is_open = Path(f"{path}-wal").exists()
-    how = "mode=ro" if is_open else "mode=ro&immutable=1"
-    with closing(sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE_S)) as connection:
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        return version, str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
 
 
 def check_disk(places: Places) -> Iterator[Finding]:
@@ -174,7 +156,7 @@ def check_clock(places: Places, now: float | None = None) -> Iterator[Finding]:
 
 def _dated(places: Places) -> Iterator[Path]:
     yield Path(__file__)
-    yield from (path for path in (places.state / "state.db", places.lock, places.log) if path.exists())
+    yield from (path for path in (places.state / FILE_NAME, places.lock, places.log) if path.exists())
 
 
 def check_programs(environment: Mapping[str, str]) -> Iterator[Finding]:

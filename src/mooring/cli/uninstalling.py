@@ -20,21 +20,10 @@ from mooring.cli.telling import count
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import Places, find_places
 from mooring.secrets.vault import Vault
+from mooring.store.database import DAMAGED, FILE_NAME
 
 __all__ = ["uninstall"]
 
-MADE = (
-    "state.db",
-    "state.db-wal",
-    "state.db-shm",
-    "daemon.lock",
-    "daemon.log",
-    "daemon.sock",
-    "daemon.sock.new",
-    "token",
-)
-MADE_DIRECTORIES = ("logs", "instances")
-MADE_ASIDE = ("state.db.damaged-*", "token.new", "secrets.json*", "secrets.lock")
 PATIENCE_S = 5.0
 
 
@@ -122,19 +111,24 @@ def _secrets_elsewhere(places: Places) -> list[str]:
 
 def _made(places: Places) -> list[Path]:
     """All files of ours that are there."""
-    state = places.state
-    aside = [path for pattern in MADE_ASIDE for path in state.glob(pattern)]
-    within = [path for name in MADE_DIRECTORIES for path in (state / name).rglob("*") if path.is_file()]
-    return [path for path in (*(state / name for name in MADE), *aside, *within) if os.path.lexists(path)]
+    state, secrets, token = places.state, places.secrets, places.token
+    single = (places.lock, places.log, places.socket, places.handover, token, token.with_name("token.new"))
+    database = (state / f"{FILE_NAME}{suffix}" for suffix in ("", "-wal", "-shm"))
+    aside = (*state.glob(f"{DAMAGED}*"), *state.glob(f"{secrets.name}*"), secrets.with_suffix(".lock"))
+    within = [path for directory in _directories(places) for path in directory.rglob("*") if path.is_file()]
+    return [path for path in (*single, *database, *aside, *within) if os.path.lexists(path)]
+
+
+def _directories(places: Places) -> tuple[Path, ...]:
+    return places.logs, places.roll
 
 
 def _delete(places: Places) -> None:
     try:
         for path in _made(places):  # again: the daemon has ended since
             path.unlink(missing_ok=True)
-        for name in MADE_DIRECTORIES:
-            shutil.rmtree(places.state / name, ignore_errors=True)
-        places.socket.unlink(missing_ok=True)
+        for directory in _directories(places):
+            shutil.rmtree(directory, ignore_errors=True)
         if not _left(places):
             places.state.rmdir()
     except OSError as error:

@@ -18,8 +18,20 @@ from typing import NamedTuple
 from mooring.errors import MooringError
 from mooring.store.schema import bring_up_to_date
 
-__all__ = ["Opened", "StoreError", "open_database", "reading", "transaction"]
+__all__ = [
+    "DAMAGED",
+    "FILE_NAME",
+    "Opened",
+    "StoreError",
+    "is_damage",
+    "open_database",
+    "reading",
+    "transaction",
+]
 
+FILE_NAME = "state.db"
+DAMAGED = f"{FILE_NAME}.damaged-"
+"""Before the time at which a damaged one was put aside."""
 BUSY_S = 5.0
 """How long to wait for another process that writes."""
 _FULL, _CORRUPT, _NOT_A_DATABASE, _READ_ONLY, _BUSY, _CANNOT_OPEN, _IO = 13, 11, 26, 8, 5, 14, 10
@@ -52,7 +64,7 @@ def open_database(path: Path, now: float) -> Opened:
         try:
             return Opened(_open(path))
         except sqlite3.DatabaseError as error:
-            if not _is_damaged(error):
+            if not is_damage(error):
                 raise
         aside = _set_aside(path, now)
         connection = _open(path)
@@ -91,7 +103,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
 def _set_aside(path: Path, now: float) -> Path:
     """Rename a damaged file and its journals; returns its new name."""
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
-    names = (f"{path.name}.damaged-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 100))))
+    names = (f"{DAMAGED}{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 100))))
     aside = next(aside for name in names if not (aside := path.with_name(name)).exists())
     # The file last: a journal that was left would be taken for that of the next one.
     for suffix in ("-wal", "-shm", ""):
@@ -147,7 +159,8 @@ def _describe(error: sqlite3.Error) -> tuple[str, str, str]:
     return "state_unusable", f"{error}", "mooring daemon status says who uses it"
 
 
-def _is_damaged(error: sqlite3.DatabaseError) -> bool:
+def is_damage(error: sqlite3.Error) -> bool:
+    """Does it say that the file is not what it should be?"""
     code = _primary(error)
     return code in (_CORRUPT, _NOT_A_DATABASE) or code is None
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mooring.errors import UserError
-from mooring.store.database import StoreError, open_database, reading, transaction
+from mooring.store.database import FILE_NAME, StoreError, open_database, reading, transaction
 from mooring.store.records import Desired, Era, Event, Owner, Session, Workload
 
 __all__ = ["Fenced", "StaleGeneration", "Store"]
@@ -59,7 +59,7 @@ class Store:
     """Open it, claim it, then write. One thread at a time."""
 
     def __init__(self, directory: Path, now: Callable[[], float]) -> None:
-        self.path = directory / "state.db"
+        self.path = directory / FILE_NAME
         self._now = now
         self._nonce = ""
         self._connection, self.set_aside = open_database(self.path, now())

@@ -19,6 +19,7 @@ TITLES = {
     "threads": "threads",
     "processes": "processes of its tree",
     "tasks": "tasks of the event loop",
+    "objects": "blocks of memory that objects occupy",
     "sessions": "sessions",
     "connections": "connections",
     "held_mib": "messages kept for clients that come back (MiB)",

@@ -32,6 +32,8 @@ class Sample:
     processes: int
     """Itself, its guardian, and everything that runs on its behalf, orphans included."""
     tasks: int
+    objects: int
+    """Blocks of memory that are in use: unlike RSS, not what the allocator keeps."""
     sessions: int
     connections: int
     held_mib: float
@@ -101,6 +103,7 @@ class Sampler:
             threads=len(os.listdir(f"/proc/{pid}/task")),  # noqa: PTH208
             processes=1 + (guardian is not None) + len(target.servers()),
             tasks=int(gauges["tasks"]),
+            objects=int(gauges["objects"]),
             sessions=int(gauges["sessions"]),
             connections=int(gauges["connections"]) - 1,  # ours
             held_mib=round(gauges["held_bytes"] / MIB, 3),

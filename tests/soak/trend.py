@@ -23,6 +23,7 @@ UNDER_LOAD = {
     "threads": 1.0,
     "processes": 5.0,
     "tasks": 5.0,
+    "objects": 10_000.0,
     "sessions": 5.0,
     "connections": 8.0,
 }
@@ -34,6 +35,7 @@ AT_REST = {
     "threads": 0.0,
     "processes": 0.0,
     "tasks": 2.0,
+    "objects": 5_000.0,
     "connections": 0.0,
     "held_mib": 0.1,
 }

@@ -1,6 +1,7 @@
 """`/metrics` in the text format of Prometheus, made from plain counts when it is asked for."""
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -72,6 +73,7 @@ def _tell_process(tell: "_Teller", listener: Listener) -> None:
     tell.gauge("websockets", "How many of them are WebSockets.", [({}, listener.websockets)])
     tell.gauge("held_bytes", HELD, _by("of", held))
     tell.gauge("tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
+    tell.gauge("objects", "Blocks of memory that Python objects occupy.", [({}, sys.getallocatedblocks())])
     tell.counter(
         "connections_refused_total", "Connections for which there was no room.", [({}, listener.refused)]
     )

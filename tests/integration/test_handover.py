@@ -50,6 +50,11 @@ class Daemons:
         while (await self.life.ask("GET", f"/servers/{name}"))["state"] != "ready":
             await asyncio.sleep(0.01)
 
+    async def pids(self, name: str) -> set[int]:
+        """Of all its processes that serve somebody."""
+        seen = await self.life.ask("GET", f"/servers/{name}")
+        return {one["pid"] for one in seen["instances"] if one["use"] == "serving"}
+
     async def restart(self) -> Life:
         """Another one takes over; returns the old one, which ends when it has nothing left."""
         before = (await self.life.ask("GET", "/daemon"))["nonce"]
@@ -191,7 +196,29 @@ async def test_a_stream_is_resumed_at_the_new_one(tmp_path: Path) -> None:
             assert (await again.message())["params"] == {"n": 2}
 
 
-async def test_what_many_share_is_begun_anew_and_no_call_is_lost(tmp_path: Path) -> None:
+async def test_what_many_share_goes_on_when_their_calls_are_answered(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    async with daemons(tmp_path) as here:
+        await here.run("ledger", ledger.command, sessions=SessionPolicy(shared=1))
+        port = here.port
+        async with client_of(port, path="/ledger/mcp") as one, client_of(port, path="/ledger/mcp") as two:
+            pid = (await one.result("x/mark", {"mark": "a"}))["pid"]
+            for n in range(3):
+                slow, mark = await Caller.of(two), f"slow-{n}"
+                slow.send("x/mark", mark=mark, delay_s=0.2)
+                while not ledger.marks()[mark]:
+                    await asyncio.sleep(0.01)
+                await here.restart()
+                assert (await slow.answer())["pid"] == pid
+                assert (await one.result("x/mark", {"mark": f"b-{n}"}))["pid"] == pid
+                assert (await slow.mark(f"c-{n}"))["pid"] == pid
+        assert set(ledger.marks().values()) == {1}
+
+
+async def test_what_many_share_is_begun_anew_if_a_call_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handing_over, "CALM_S", 0.1)
     ledger = Ledger(tmp_path / "ledger")
     async with daemons(tmp_path) as here:
         await here.run("ledger", ledger.command, sessions=SessionPolicy(shared=1))
@@ -239,11 +266,33 @@ async def test_a_server_of_the_later_era_is_served_throughout(tmp_path: Path) ->
             for _ in range(2):
                 assert (await client.tool("echo"))["resultType"] == "complete"
                 assert (await older.call("echo"))["content"]
+                pids = await here.pids("era")
                 old = await here.restart()
+                await until(partial(has_ended, old))
+                assert await here.pids("era") == pids
             await listening.rest()
             assert (await client.tool("echo"))["resultType"] == "complete"
             assert (await older.call("echo"))["content"]
-            await until(partial(has_ended, old))
+            assert len(pids) == 2 and await here.pids("era") == pids
+
+
+@pytest.mark.parametrize("capabilities", [{}, ASKABLE])
+async def test_instances_for_requests_without_a_session_go_on(
+    tmp_path: Path, capabilities: dict[str, Any]
+) -> None:
+    async with daemons(tmp_path) as here:
+        await here.run("era", HANDSHAKE)
+        async with ModernClient(here.port) as client:
+            client.path, client.capabilities = "/era/mcp", capabilities
+            assert (await client.tool("echo"))["resultType"] == "complete"
+            pids = await here.pids("era")
+            assert pids
+            for _ in range(2):
+                old = await here.restart()
+                await until(partial(has_ended, old))
+                assert await here.pids("era") == pids
+                assert (await client.tool("echo"))["resultType"] == "complete"
+                assert await here.pids("era") == pids
 
 
 async def test_connections_that_are_sessions_end_as_they_should(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from mooring.host.routes import add_routes
 from mooring.http.listener import Listener
 from mooring.http.router import Router
 from mooring.proxy.link import LinkState
-from mooring.proxy.passing import PassedSession, pack
+from mooring.proxy.passed_trunk import PassedTrunk
+from mooring.proxy.passing import PassedSession
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.passing import PassedProcess, Passport
 from mooring.workloads.definition import ServerOptions
@@ -63,17 +64,30 @@ class Both:
         """Everything through bytes, as between processes; the client goes to the new address."""
         old, new = self.old.workload, self.new.workload
         session = old.proxy.sessions[client.session]
-        await until(lambda: old.can_part_with(session))
-        old.hold(session)
-        process, packed = old.describe(session), msgspec.msgpack.encode(pack(session))
-        copied = None
-        if process is not None:
-            about = msgspec.msgpack.decode(msgspec.msgpack.encode(process.about), type=Passport)
-            copied = PassedProcess(about, tuple(map(os.dup, process.descriptors)))
-        old.part_with(session)
-        new.adopt(msgspec.msgpack.decode(packed, type=PassedSession), copied)
+        await until(lambda: old.moving.session(session) is not None)
+        departures, trunks = old.moving.all()
+        for departure in departures:
+            departure.hold()
+        told = [(departure.pack(trunks), copied(departure.process())) for departure in departures]
+        for departure in departures:
+            departure.go()
+        for packed, process in told:
+            if isinstance(packed, PassedSession):
+                new.moving.adopt(copied_word(packed, PassedSession), process)
+            elif process is not None:
+                new.moving.adopt_instance(copied_word(packed, PassedTrunk | None), process)
         assert client.session not in old.proxy.sessions
         client.port = self.new.port
+
+
+def copied(process: PassedProcess | None) -> PassedProcess | None:
+    if process is None:
+        return None
+    return PassedProcess(copied_word(process.about, Passport), tuple(map(os.dup, process.descriptors)))
+
+
+def copied_word(word: Any, type: Any) -> Any:
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(word), type=type)
 
 
 @asynccontextmanager
@@ -177,11 +191,46 @@ async def test_a_session_that_sleeps_goes_without_a_process() -> None:
         assert await client.pid()
 
 
-async def test_a_session_on_a_shared_process_goes_without_it() -> None:
+async def test_a_session_on_a_shared_process_goes_with_it() -> None:
     async with both(shared=1) as sides, client_of(sides.old.port) as client:
         pid = await client.pid()
+        async with client_of(sides.old.port) as other:
+            assert await other.pid() == pid
         await sides.move(client)
-        assert await client.pid() != pid
+        assert await client.pid() == pid
+        methods = [json.loads(line)["method"] for line in await client.heard()]
+        assert methods.count("initialize") == 1, "the server was told nothing again"
+        assert [report.pid for report in sides.new.workload.report() if report.use == "serving"] == [pid]
+        os.kill(pid, 9)
+        await until(lambda: sides.new.workload.exits == 1)
+        assert await client.pid() != pid, "and is served by the next one after it"
+
+
+async def test_a_shared_process_stays_while_one_of_its_sessions_does() -> None:
+    async with both(shared=1) as sides, client_of(sides.old.port) as client:
+        pid = await client.pid()
+        async with client_of(sides.old.port) as busy:
+            peer = await busy.send("POST", busy.request("x/hold"))
+            await until(lambda: sides.old.sessions[busy.session].calls)
+            await sides.move(client)
+            assert await client.pid() != pid
+            assert pid in {report.pid for report in sides.old.workload.report()}
+            await peer.aclose()
+
+
+async def test_a_spare_goes_along_and_is_lent_there() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        await client.pid()
+
+        def spares(side: Side) -> list[int]:
+            return [report.pid for report in side.workload.report() if report.use == "spare"]
+
+        await until(lambda: spares(sides.old))
+        kept = spares(sides.old)
+        await sides.move(client)
+        assert spares(sides.old) == [] and spares(sides.new) == kept
+        async with client_of(sides.new.port) as other:
+            assert [await other.pid()] == kept
 
 
 async def test_with_a_call_in_flight_it_stays() -> None:
@@ -189,7 +238,7 @@ async def test_with_a_call_in_flight_it_stays() -> None:
         session = sides.old.sessions[client.session]
         peer = await client.send("POST", client.request("x/hold"))
         await until(lambda: session.calls)
-        assert not sides.old.workload.can_part_with(session)
+        assert sides.old.workload.moving.session(session) is None
         await peer.aclose()
 
 
@@ -197,15 +246,16 @@ async def test_one_whose_process_dies_while_it_is_offered_gets_another_at_the_ne
     async with both() as sides, client_of(sides.old.port) as client:
         pid, old, new = await client.pid(), sides.old.workload, sides.new.workload
         session = sides.old.sessions[client.session]
-        await until(lambda: old.can_part_with(session))
-        old.hold(session)
-        process, packed = old.describe(session), pack(session)
-        assert process is not None
-        copied = PassedProcess(process.about, tuple(map(os.dup, process.descriptors)))
+        await until(lambda: old.moving.session(session) is not None)
+        departure = old.moving.session(session)
+        assert departure is not None
+        departure.hold()
+        packed, process = departure.pack(set()), copied(departure.process())
+        assert isinstance(packed, PassedSession) and process is not None
         os.kill(pid, 9)
         await until(lambda: old.exits == 1 and session.state is LinkState.CONNECTING)
-        old.part_with(session)
-        new.adopt(packed, copied)
+        departure.go()
+        new.moving.adopt(packed, process)
         client.port = sides.new.port
         assert await client.pid() != pid
         await until(lambda: not [report for report in old.report() if report.use == "serving"])

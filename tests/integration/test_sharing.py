@@ -13,6 +13,7 @@ import pytest
 
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import MAX_MISSED_BYTES
+from mooring.proxy.passed_trunk import SHARED, Purpose
 from mooring.proxy.riders import Indifferent, Ride
 from mooring.proxy.shared_face import SharedFace
 from mooring.proxy.sharing import Sharing
@@ -584,7 +585,7 @@ async def test_large_calls_without_a_session_have_a_share_together() -> None:
     """Each would fit into one; not all of them."""
     pipe = Pipe()
     trunks = trunks_over(pipe, Budget(4000, 4))
-    trunk = trunks.make(Sharing(trunks, 1), max_calls=100)
+    trunk = trunks.make(Sharing(trunks, 1), purpose=Purpose(SHARED), max_calls=100)
     riders = [Told() for _ in range(20)]
     for n, rider in enumerate(riders):
         trunk.ride(n, "tools/call", b'{"text":"%b"}' % (b"x" * 800), rider)

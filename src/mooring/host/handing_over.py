@@ -26,6 +26,7 @@ from mooring.host.handover_words import (
     Farewell,
     Greeting,
     HandoverFailed,
+    InstanceGoes,
     NotNow,
     Offer,
     OfferEnds,
@@ -43,13 +44,15 @@ from mooring.host.leaving import Leaving, put_back
 from mooring.host.parcel_post import ParcelPost
 from mooring.http.listener import Listener
 from mooring.http.passing import Passage
-from mooring.proxy.passing import pack
+from mooring.proxy.passing import PassedSession
 from mooring.proxy.proxy import RESUMED
-from mooring.proxy.session import Session
+from mooring.proxy.session import RESTARTED, Session
+from mooring.proxy.trunk import Trunk
 from mooring.store.database import StoreError
 from mooring.store.store import Store
 from mooring.workloads.fleet import Fleet
 from mooring.workloads.generation import Generation
+from mooring.workloads.moving import Departure
 from mooring.workloads.state import State
 
 __all__ = ["Estate", "HandingOver"]
@@ -62,6 +65,9 @@ SETTLE_S = 30.0
 """For changes of servers that somebody has asked for."""
 TAKEN_S = 20.0
 """For the successor to take what it was offered. So long do requests wait, at most; usually milliseconds."""
+CALM_S = 1.0
+"""For the calls on instances that many use, while nobody else is served. If one takes longer, that instance
+stays until then, and the successor starts another."""
 LOOK_S = 0.02
 STUCK_S = 5.0
 """For an instance of a quiet session that cannot be passed on: it writes a line without end, say."""
@@ -97,6 +103,8 @@ class HandingOver:
         self._told: dict[str, set[str]] = {}
         """Of each server, the sessions that the successor thinks are here."""
         self._parked: set[str] = set()
+        self._trunks: set[Trunk] = set()
+        """Those whose instances go, or have gone."""
         self._quiet_since: dict[Session, float] = {}
         self._may_go = False
         """The successor sends nothing back any more."""
@@ -151,31 +159,42 @@ class HandingOver:
         generations = list(self._estate.fleet.live.values())
         for generation in generations:
             generation.workload.proxy.hold_clock()
-        going: list[tuple[Generation, Session]] = []
+        going: list[tuple[Generation, Departure]] = []
         try:
             await asyncio.gather(*(generation.flush() for generation in generations))
+            await self._wait_calm(generations)
             if why := self._estate.unsettled():  # asked for in the very moment
                 raise HandoverFailed(why, code="conflict", hint="try again when that is done")
-            going += self._quiet(generations)
+            going += self._departures(generations)
             await self._tell_all(generations, going)
             await self._wait_taken()
         except BaseException:
-            for generation, session in going:
-                generation.workload.go_on_with(session)
+            for _, departure in going:
+                departure.call_off()
             await self._go_on(generations)
             raise
         self._part(generations, going)
 
-    def _quiet(self, generations: list[Generation]) -> Iterator[tuple[Generation, Session]]:
-        for generation in generations:
-            workload = generation.workload
-            for session in workload.proxy.sessions.values():
-                if session.transport in RESUMED and workload.can_part_with(session):
-                    workload.hold(session)
-                    yield generation, session
+    async def _wait_calm(self, generations: list[Generation]) -> None:
+        """An instance that many use can go only while none of them calls."""
+        give_up_at = asyncio.get_running_loop().time() + CALM_S
+        while any(generation.workload.proxy.trunks.load for generation in generations):
+            if asyncio.get_running_loop().time() > give_up_at:
+                return
+            await asyncio.sleep(LOOK_S)
 
-    async def _tell_all(self, generations: list[Generation], going: list[tuple[Generation, Session]]) -> None:
-        leaves = {session.id for _, session in going}
+    def _departures(self, generations: list[Generation]) -> Iterator[tuple[Generation, Departure]]:
+        for generation in generations:
+            departures, trunks = generation.workload.moving.all()
+            self._trunks |= trunks
+            for departure in departures:
+                departure.hold()
+                yield generation, departure
+
+    async def _tell_all(
+        self, generations: list[Generation], going: list[tuple[Generation, Departure]]
+    ) -> None:
+        leaves = {departure.session.id for _, departure in going if departure.session is not None}
         for generation in generations:
             proxy = generation.workload.proxy
             self._told[generation.name] = proxy.sessions.keys() - leaves
@@ -186,8 +205,8 @@ class HandingOver:
         numbers = [sock.fileno() for listening in sockets.values() for sock in listening]
         offer = Offer(offered, {place: len(listening) for place, listening in sockets.items()})
         self._say(offer, (self._estate.lock, *numbers))
-        for n, (generation, session) in enumerate(going):
-            self._tell(generation, session)
+        for n, (generation, departure) in enumerate(going):
+            self._tell(generation, departure)
             if n % AT_ONCE == 0:
                 await self._wait_sent()
         self._say(OfferEnds())
@@ -223,11 +242,11 @@ class HandingOver:
 
     # leaving
 
-    def _part(self, generations: list[Generation], going: list[tuple[Generation, Session]]) -> None:
+    def _part(self, generations: list[Generation], going: list[tuple[Generation, Departure]]) -> None:
         """The moment: from here on it is the successor who serves."""
         self.is_parted = True
-        for generation, session in going:
-            generation.workload.part_with(session)
+        for _, departure in going:
+            departure.go()
         for generation in generations:
             generation.part()
             generation.workload.proxy.start_clock()
@@ -281,14 +300,16 @@ class HandingOver:
         if not session.is_quiet:
             self._quiet_since.pop(session, None)
             return
-        workload, now = generation.workload, asyncio.get_running_loop().time()
-        if not workload.can_part_with(session):
-            if now - self._quiet_since.setdefault(session, now) < STUCK_S:
-                return
-            session.link.sleep("it cannot be passed on", reset_by="Mooring was restarted")
-        workload.hold(session)
-        self._tell(generation, session)
-        workload.part_with(session)
+        moving, now = generation.workload.moving, asyncio.get_running_loop().time()
+        departure = moving.session(session)
+        if departure is None and now - self._quiet_since.setdefault(session, now) >= STUCK_S:
+            session.link.sleep("it cannot be passed on", reset_by=RESTARTED)
+            departure = moving.session(session)
+        if departure is None:
+            return
+        departure.hold()
+        self._tell(generation, departure)
+        departure.go()
         self._told[generation.name].discard(session.id)
         self._quiet_since.pop(session, None)
 
@@ -326,10 +347,13 @@ class HandingOver:
     def _say(self, word: Word, descriptors: tuple[int, ...] = ()) -> None:
         self._post.send(write_word(word), descriptors)
 
-    def _tell(self, generation: Generation, session: Session) -> None:
-        process = generation.workload.describe(session)
+    def _tell(self, generation: Generation, departure: Departure) -> None:
+        process, packed = departure.process(), departure.pack(self._trunks)
         about, numbers = process if process is not None else (None, ())
-        self._say(SessionGoes(generation.name, pack(session), about), numbers)
+        if isinstance(packed, PassedSession):
+            self._say(SessionGoes(generation.name, packed, about), numbers)
+        elif about is not None:
+            self._say(InstanceGoes(generation.name, about, packed), numbers)
 
     def _give(self, place: str, number: int, begun: bytes) -> None:
         try:

@@ -2,7 +2,8 @@
 
     old                                   new
     Greeting (or NotNow, until Taken)     Ready
-    Offer, SessionGoes…, OfferEnds        Taken
+    Offer, InstanceGoes…, SessionGoes…,   Taken
+      OfferEnds
     SessionGoes…, SessionEnded…           ConnectionGoes… (for sessions that the old one still has)
     ConnectionGoes…, ParkedNoMore…
     Farewell                              Farewell
@@ -16,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from mooring.errors import MooringError, RemoteProtocolError
+from mooring.proxy.passed_trunk import PassedTrunk
 from mooring.proxy.passing import PassedSession
 from mooring.runtimes.passing import Passport
 from mooring.workloads.passing import PassedGeneration
@@ -29,6 +31,7 @@ __all__ = [
     "Farewell",
     "Greeting",
     "HandoverFailed",
+    "InstanceGoes",
     "NotNow",
     "Offer",
     "OfferEnds",
@@ -85,7 +88,7 @@ class Offer(Struct, tag=True):
 
 
 class OfferEnds(Struct, tag=True):
-    """Every session that moves at once has been told of."""
+    """Everything that moves at once has been told of."""
 
 
 class Taken(Struct, tag=True):
@@ -98,6 +101,15 @@ class SessionGoes(Struct, tag=True):
     name: str
     session: PassedSession
     process: Passport | None = None
+
+
+class InstanceGoes(Struct, tag=True):
+    """An instance that belongs to no single session. Descriptors: those of its process."""
+
+    name: str
+    process: Passport
+    trunk: PassedTrunk | None = None
+    """For whom it is; None: it is a spare."""
 
 
 class SessionEnded(Struct, tag=True):
@@ -131,6 +143,7 @@ Word = (
     | Offer
     | OfferEnds
     | Taken
+    | InstanceGoes
     | SessionGoes
     | SessionEnded
     | ParkedNoMore

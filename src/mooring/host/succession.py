@@ -112,8 +112,13 @@ class Succession:
             await asyncio.to_thread(end_passed, process)
             self._household.let_go(process.about.marker)
             process = None
-        if generation is not None:
-            generation.workload.adopt(came.word.session, process)
+        if generation is None:
+            return
+        moving = generation.workload.moving
+        if isinstance(came.word, SessionGoes):
+            moving.adopt(came.word.session, process)
+        elif process is not None:
+            moving.adopt_instance(came.word.trunk, process)
 
     async def end(self, roll: Roll, *, is_lost: bool) -> list[Leftover]:
         """Nothing comes any more. `is_lost`: the sessions that did not come go on as after a kill."""

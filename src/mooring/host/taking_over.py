@@ -24,6 +24,7 @@ from mooring.host.handover_words import (
     Farewell,
     Greeting,
     HandoverFailed,
+    InstanceGoes,
     NotNow,
     Offer,
     OfferEnds,
@@ -50,9 +51,9 @@ OFFER_S = 90.0
 
 
 class Arrival(NamedTuple):
-    """A session that came, and its process if it has one."""
+    """A session or an instance that came, and its process if it has one."""
 
-    word: SessionGoes
+    word: SessionGoes | InstanceGoes
     process: PassedProcess | None
 
 
@@ -148,8 +149,8 @@ class Predecessor:
 
 
 def arrival(word: Word, descriptors: tuple[int, ...]) -> Arrival:
-    """A session that came. Raises RemoteProtocolError if it is none."""
-    if not isinstance(word, SessionGoes):
+    """A session or an instance that came. Raises RemoteProtocolError if it is none."""
+    if not isinstance(word, SessionGoes | InstanceGoes):
         raise RemoteProtocolError(f"{type(word).__name__} is not expected here", code="bad_parcel")
     return Arrival(word, PassedProcess(word.process, descriptors) if word.process is not None else None)
 

@@ -53,7 +53,7 @@ class Face(ABC):
     def __init__(self, trunk: Trunk, clock: Callable[[], float], *, is_alone: bool) -> None:
         self.trunk = trunk
         self._clock = clock
-        self._is_alone = is_alone
+        self.is_alone = is_alone
         """Nobody else is on the trunk."""
         self._held_back = False
         self._missed: dict[bytes, None] = {}
@@ -105,14 +105,14 @@ class Face(ABC):
 
         Where others are on the trunk, nobody is held up: it misses progress, and hears news later.
         """
-        if self._is_alone:
+        if self.is_alone:
             self.trunk.hold_back(True)
         else:
             self._held_back = True
 
     def resume_reading(self) -> None:
         """It does again."""
-        if self._is_alone:
+        if self.is_alone:
             self.trunk.hold_back(False)
             return
         self._held_back = False

@@ -9,6 +9,8 @@ standing instances, and nobody can be asked.
 
 from collections.abc import Callable
 
+from mooring.proxy.passed_trunk import LEASED, POOLED, PassedTrunk, Purpose
+from mooring.proxy.ports import Channel
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.trunk import Trunk, TrunkKeeper
 from mooring.proxy.trunks import Trunks
@@ -49,14 +51,14 @@ class HandshakePool:
         if self._sharing is not None:
             return self._sharing.choose()
         trunk = self._shared.get(key)
-        if trunk is None and (trunk := self._make(key, client)) is not None:
+        if trunk is None and (trunk := self._make(key, client, POOLED)) is not None:
             self._shared[key] = trunk
         return trunk
 
     def lease(self, key: PoolKey, client: bytes) -> Trunk | None:
         """One for a single call; give it back."""
         free = self._free.get(key)
-        trunk = free.pop() if free else self._make(key, client)
+        trunk = free.pop() if free else self._make(key, client, LEASED)
         if trunk is not None:
             self._leased[trunk] = key
         return trunk
@@ -102,10 +104,37 @@ class HandshakePool:
                 del self._shared[key]
                 self._end(trunk, "not in use")
 
-    def _make(self, key: PoolKey, client: bytes) -> Trunk | None:
+    def adopt(self, passed: PassedTrunk, channel: Channel) -> bool:
+        """An instance that another Mooring had; False: there is no room for it."""
+        kind, *_ = passed.purpose
+        key = passed.purpose[1:]
+        trunk = self._make(key, b"", kind)
+        if trunk is None:
+            return False
+        if kind == POOLED:
+            self._shared[key] = trunk
+        else:
+            self._free.setdefault(key, []).append(trunk)
+        trunk.adopt(passed, channel)
+        return True
+
+    def part(self, trunk: Trunk) -> None:
+        """Another Mooring has it."""
+        key = self._keys.pop(trunk, None)
+        if key is None:
+            return
+        if self._shared.get(key) is trunk:
+            del self._shared[key]
+        elif trunk in (free := self._free.get(key, [])):
+            free.remove(trunk)
+        self.on_ended(trunk)
+
+    def _make(self, key: PoolKey, client: bytes, kind: str) -> Trunk | None:
         if len(self) >= self._max and not self._drop_free():
             return None
-        trunk = self._all.make(self._keeper, Memory.introducing_ourselves(key[1], client))
+        trunk = self._all.make(
+            self._keeper, Memory.introducing_ourselves(key[1], client), purpose=Purpose(kind, *key)
+        )
         self._keys[trunk] = key
         self.on_made(trunk)
         return trunk

@@ -15,8 +15,9 @@ from mooring.proxy.bridged_call import BridgedCall
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.handshake_pool import HandshakePool, PoolKey
 from mooring.proxy.listening import Listeners
+from mooring.proxy.passed_trunk import PassedTrunk
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import ExitLike
+from mooring.proxy.ports import Channel, ExitLike
 from mooring.proxy.riders import Errand
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless_call import StatelessCall
@@ -275,6 +276,15 @@ class HandshakeServer:
 
     def on_empty(self, trunk: Trunk) -> None:
         """It is kept until it has been idle for long."""
+
+    def on_parted(self, trunk: Trunk) -> None:
+        """Requests go there, too; whoever listens is told that this was all."""
+        self._pool.part(trunk)
+
+    def adopt(self, passed: PassedTrunk, channel: Channel) -> bool:
+        """See `Service`."""
+        self.has_worked = True
+        return self._pool.adopt(passed, channel)
 
     # Time and endings
 

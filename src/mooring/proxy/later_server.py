@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from mooring.proxy.passed_trunk import PassedTrunk
+from mooring.proxy.ports import Channel
 from mooring.proxy.stateless_call import StatelessCall
 from mooring.wire.modern import UNSUPPORTED_VERSION
 from mooring.wire.revisions import MODERN
@@ -23,6 +25,10 @@ class LaterServer:
     def take(self, call: StatelessCall) -> None:
         """Refuse it."""
         call.refuse(UNSUPPORTED_VERSION, self._text, self._clock(), self._data)
+
+    def adopt(self, passed: PassedTrunk, channel: Channel) -> bool:
+        """See `Service`."""
+        return False
 
     def tick(self, now: float) -> None:
         """See `Service`."""

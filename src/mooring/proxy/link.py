@@ -331,30 +331,30 @@ class Link:
 
     # The instance comes and goes
 
-    def wake(self) -> None:
-        """Somebody needs an instance."""
+    def wake(self, reserved: Channel | None = None) -> None:
+        """Somebody needs an instance; `reserved`: this one, if it will do."""
         if self.state is ASLEEP:
             self.state = CONNECTING
-            self._task = asyncio.create_task(self._connect(), name=f"{self._id_prefix} connecting")
+            self._task = asyncio.create_task(self._connect(reserved), name=f"{self._id_prefix} connecting")
 
     async def wait_closed(self) -> None:
         """After `close`: until nothing of it runs any more."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    async def _connect(self) -> None:
+    async def _connect(self, reserved: Channel | None) -> None:
         """Bring an instance. Ends live, or asleep with everybody who waited told why."""
         try:
-            while not await self._try_instance():
-                pass  # it died or refused; how soon the next one comes is the backend's decision
+            while not await self._try_instance(reserved or await self._backend.acquire()):
+                reserved = None  # it died or refused; how soon the next one comes is the backend's decision
         except MooringError as error:
             self._give_up(error)
         except Exception:  # a bug of ours, or a system out of threads: never a session that waits for ever
             log.exception("no instance could be brought")
             self._give_up(ServerFailed("an instance could not be brought; the log says why", code="internal"))
 
-    async def _try_instance(self) -> bool:
-        channel = self._channel = await self._backend.acquire()
+    async def _try_instance(self, channel: Channel) -> bool:
+        self._channel = channel
         self._taker = cast("CallTaker", channel) if hasattr(channel, "take_call") else None
         self._paused = False
         self._requests = OwnRequests()

@@ -109,7 +109,7 @@ class ModernFace(Face):
     @property
     def wants_log(self) -> bool:
         """Does it hear what the server logs, this very moment?"""
-        return bool(self._logged) or (self._is_alone and self._level is not None)
+        return bool(self._logged) or (self.is_alone and self._level is not None)
 
     def tell_changed(self) -> None:
         """Another instance may have other lists."""

@@ -18,8 +18,9 @@ from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.modern_face import ModernFace, Subscription
 from mooring.proxy.modern_listening import Listening
+from mooring.proxy.passed_trunk import MODERN, NOBODY, SEAT, PassedTrunk, Purpose
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import ExitLike
+from mooring.proxy.ports import Channel, ExitLike
 from mooring.proxy.riders import Ride
 from mooring.proxy.stateless_call import StatelessCall
 from mooring.proxy.trunk import Trunk
@@ -81,6 +82,8 @@ class ModernServer:
         self._silent: set[Trunk] = set()
         """The same where instances are shared: what they log is not passed on any more."""
         self._faces: dict[Trunk, dict[ModernFace, None]] = {}
+        self._offered: Trunk | None = None
+        """A seat that came with its session, which is about to take it."""
         self._listeners: dict[Listening, None] = {}
 
     @property
@@ -100,7 +103,24 @@ class ModernServer:
 
     def seat(self) -> tuple[Trunk, bool]:
         """See `modern_face.Host`."""
-        return (self._any(), False) if self._policy.shared else (self._all.make(self), True)
+        if self._policy.shared:
+            return self._any(), False
+        seat, self._offered = self._offered, None
+        return seat or self._make_seat(), True
+
+    def _make_seat(self) -> Trunk:
+        return self._all.make(self, purpose=Purpose(SEAT))
+
+    def adopt(self, passed: PassedTrunk, channel: Channel) -> bool:
+        """See `Service`. A seat is for the session that takes one next."""
+        if passed.purpose.kind == SEAT:
+            trunk = self._offered = self._make_seat()
+        else:
+            trunk = self._add()
+        trunk.adopt(passed, channel)
+        if passed.strays:
+            self._silent.add(trunk)
+        return True
 
     def board(self, face: ModernFace) -> None:
         """See `modern_face.Host`."""
@@ -185,6 +205,7 @@ class ModernServer:
     def _retire(self, trunk: Trunk) -> None:
         self._trunks.remove(trunk)
         self._retired.append(trunk)
+        trunk.purpose = NOBODY
         trunk.tells_empty = True
         if self._listeners and not self._trunks:
             self._add()
@@ -213,7 +234,7 @@ class ModernServer:
         return bool(self._listeners)
 
     def _add(self) -> Trunk:
-        trunk = self._all.make(self)
+        trunk = self._all.make(self, purpose=Purpose(MODERN))
         self._trunks.append(trunk)
         trunk.tells_empty = len(self._trunks) > max(self._policy.shared, 1)
         for listener in list(self._listeners):
@@ -272,6 +293,13 @@ class ModernServer:
             listener.part(trunk, "not in use")
         self._silent.discard(trunk)
         self._all.end(trunk, "not in use")
+
+    def on_parted(self, trunk: Trunk) -> None:
+        """Requests and sessions go there, too; listeners are told that this was all."""
+        if trunk in self._trunks:
+            self._trunks.remove(trunk)
+        self._faces.pop(trunk, None)
+        self._silent.discard(trunk)
 
     # Time and endings
 

@@ -6,7 +6,9 @@ and nobody has read goes with the instance.
 
 from msgspec import Struct
 
-from mooring.proxy.session import Session
+from mooring.proxy.face import Face
+from mooring.proxy.passed_trunk import PassedTrunk
+from mooring.proxy.session import RESTARTED, Session
 from mooring.proxy.streams import PassedStreams
 from mooring.wire.asked import OpenQuestions
 from mooring.wire.jsonrpc import Id
@@ -30,11 +32,15 @@ class PassedSession(Struct, array_like=True):
     asked: OpenQuestions
     task_tokens: list[Id]
     reset_by: str
-    """Why the next instance is another one; empty if it goes along with the present one."""
+    """Why the next instance is another one; empty if the present one goes along, or is there already."""
+    seat: PassedTrunk | None
+    """What is told of its instance, if that is of 2026-07-28."""
 
 
-def pack(session: Session) -> PassedSession:
-    """Of a quiet session."""
+def pack(session: Session, *, keeps_instance: bool) -> PassedSession:
+    """Of a quiet session; `keeps_instance`: what it had goes along, by itself or with others."""
+    channel, link = session.link.channel, session.link
+    seat = channel.trunk.pack() if isinstance(channel, Face) and channel.is_alone else None
     asked, task_tokens = session.words.dump()
     return PassedSession(
         session.id,
@@ -48,7 +54,8 @@ def pack(session: Session) -> PassedSession:
         [line for _, line in session.delivery.backlog],
         asked,
         task_tokens,
-        "" if session.link.is_live else session.link.reset_by,
+        "" if keeps_instance else RESTARTED if link.is_live else link.reset_by,
+        seat if keeps_instance else None,
     )
 
 
@@ -60,4 +67,4 @@ def unpack(passed: PassedSession, session: Session) -> None:
     session.streams.load(passed.streams)
     session.delivery.load(passed.backlog)
     session.words.load(passed.asked, passed.task_tokens)
-    session.link.reset_by = passed.reset_by or session.link.reset_by
+    session.link.reset_by = passed.reset_by

@@ -12,10 +12,11 @@ from mooring.proxy.face import Face
 from mooring.proxy.health import Health
 from mooring.proxy.link import LinkState
 from mooring.proxy.noise import Noise
+from mooring.proxy.passed_trunk import SHARED, PassedTrunk
 from mooring.proxy.passing import PassedSession, unpack
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel
-from mooring.proxy.session import Session
+from mooring.proxy.session import RESTARTED, Session
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
 from mooring.proxy.stateless_call import StatelessReply
@@ -103,7 +104,7 @@ class Proxy:
         self._backend = EraBackend(backend, self.stateless, policy, clock, self._sharing)
         self.marked_tools = trunks.tools
         self.tool_lists = ToolLists(self.stateless, trunks.tools, policy)
-        self._trunks = trunks
+        self.trunks = trunks
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = 0
         self.refusing: Unavailable | None = None
@@ -123,7 +124,7 @@ class Proxy:
     @property
     def trunk_pids(self) -> set[int]:
         """Instances that belong to no single session."""
-        return self._trunks.pids
+        return self.trunks.pids
 
     def open(self, principal: str, transport: str, client: str) -> Session:
         """A new session. Raises Unavailable when there can be none now."""
@@ -140,14 +141,28 @@ class Proxy:
             session.last_used = self.clock() - kept.idle_s
             session.remember(kept.memory)
 
-    def adopt(self, passed: PassedSession, channel: Channel | None) -> None:
-        """A session that another Mooring had, with its instance if that came too."""
+    def adopt(self, passed: PassedSession, channel: Channel | None) -> bool:
+        """A session that another Mooring had, and its instance if that came too; False: that is useless."""
         session = self._make(passed.id, passed.principal, passed.transport, passed.client)
         unpack(passed, session)
-        if channel is not None:
+        face = None
+        if passed.seat is not None and channel is not None:
+            face = self.stateless.seated(passed.seat, channel)
+        if channel is not None and passed.seat is None:
             session.link.adopt(channel)
+        elif not passed.reset_by:
+            session.link.wake(face)  # what it had is here
         else:
-            session.on_let_go("its Mooring was restarted")
+            session.on_let_go(RESTARTED)
+        return passed.seat is None or face is not None
+
+    def adopt_trunk(self, passed: PassedTrunk, channel: Channel) -> bool:
+        """An instance of many that another Mooring had; False: it is of no use here."""
+        if passed.purpose.kind != SHARED:
+            return self.stateless.adopt(passed, channel)
+        if self._sharing is not None:
+            self._sharing.adopt(passed, channel)
+        return self._sharing is not None
 
     def part(self, session: Session) -> None:
         """Another Mooring has it now, which writes it down."""

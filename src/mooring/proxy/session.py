@@ -40,6 +40,7 @@ __all__ = ["Session"]
 log = logging.getLogger("mooring.session")
 
 CR = ord("\r")
+RESTARTED = "Mooring was restarted"
 OF_ONE_INSTANCE = frozenset({"notifications/cancelled", "notifications/initialized"})
 """Another instance never had the call, and is told of the client when it is introduced."""
 
@@ -190,7 +191,7 @@ class Session:
         """It was opened before, elsewhere; with its next call it gets an instance that is told all this."""
         self.memory = memory
         self.streams.priming = rules_for(self.revision).priming
-        self._link.reset_by = "Mooring was restarted"
+        self._link.reset_by = RESTARTED
 
     # From the client
 
@@ -445,6 +446,8 @@ class Session:
         if handshake is None:
             return
         self._link.works()
+        if not self._link.reset_by:
+            return  # it is the one that it had
         self._stats.sessions_recovered += 1
         self._tell("session_recovered", f"goes on with pid {channel.pid}")
         for line in handshake.news_of_restart(self._link.reset_by):

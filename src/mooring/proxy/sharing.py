@@ -18,7 +18,8 @@ from typing import Protocol
 
 from mooring.errors import MooringError
 from mooring.proxy.call_errors import Failure
-from mooring.proxy.ports import ExitLike
+from mooring.proxy.passed_trunk import SHARED, PassedTrunk, Purpose
+from mooring.proxy.ports import Channel, ExitLike
 from mooring.proxy.riders import Errand, LogReader, Window
 from mooring.proxy.subscriptions import UPDATED, Subscriptions, updated_uri
 from mooring.proxy.trunk import Trunk, TrunkKeeper
@@ -85,11 +86,21 @@ class Sharing:
         """The least busy one; another one if all are busy and there may be more."""
         best = min(self._guests, key=self._load, default=None)
         if best is None or (len(self._guests) < self._most and self._load(best) != (0, 0)):
-            best = self._all.make(self, Memory.introducing_ourselves(), max_calls=MOST_CALLS)
-            self._guests[best] = {}
-            self._readers[best] = {}
-            self.on_made(best)
+            best = self._add()
         return best
+
+    def _add(self) -> Trunk:
+        trunk = self._all.make(
+            self, Memory.introducing_ourselves(), purpose=Purpose(SHARED), max_calls=MOST_CALLS
+        )
+        self._guests[trunk] = {}
+        self._readers[trunk] = {}
+        self.on_made(trunk)
+        return trunk
+
+    def adopt(self, passed: PassedTrunk, channel: Channel) -> None:
+        """An instance that another Mooring had; its sessions come by themselves."""
+        self._add().adopt(passed, channel)
 
     def _load(self, trunk: Trunk) -> tuple[int, int]:
         return len(trunk.rides), len(self._guests[trunk])
@@ -100,7 +111,7 @@ class Sharing:
 
     def leave(self, guest: Guest) -> None:
         """A session has gone, or sleeps."""
-        if self._guests[guest.trunk].pop(guest, self) is None:
+        if self._guests.get(guest.trunk, {}).pop(guest, self) is None:
             self.forget_reader(guest.trunk, guest)
 
     def tick(self, now: float) -> None:
@@ -118,7 +129,7 @@ class Sharing:
 
     def forget_reader(self, trunk: Trunk, reader: LogReader) -> None:
         """No longer."""
-        if self._readers[trunk].pop(reader, self) is None:
+        if self._readers.get(trunk, {}).pop(reader, self) is None:
             self._set_level(trunk)
         if trunk.window is not None and trunk.window.reader is reader:
             trunk.window = None
@@ -209,6 +220,15 @@ class Sharing:
 
     def on_empty(self, trunk: Trunk) -> None:
         """It stays."""
+
+    def on_parted(self, trunk: Trunk) -> None:
+        """Its sessions go there, too."""
+        self._guests.pop(trunk, None)
+        self._readers.pop(trunk, None)
+        self._causes.pop(trunk, None)
+        self.subscriptions.forget(trunk)
+        if self.others is not None:
+            self.others.on_parted(trunk)
 
 
 def _nothing(failure: Failure | None) -> None:

@@ -17,7 +17,9 @@ from mooring.proxy.handshake_server import HandshakeServer
 from mooring.proxy.later_server import LaterServer
 from mooring.proxy.modern_face import ModernFace
 from mooring.proxy.modern_server import ModernServer
+from mooring.proxy.passed_trunk import PassedTrunk
 from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.ports import Channel
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless_call import StatelessCall, StatelessReply
 from mooring.proxy.trunks import Trunks
@@ -40,6 +42,10 @@ class Service(Protocol):
 
     def take(self, call: StatelessCall) -> None:
         """Serve a request; it will be answered through its reply, whatever happens."""
+        ...
+
+    def adopt(self, passed: PassedTrunk, channel: Channel) -> bool:
+        """Go on with an instance that another Mooring had; False: it is of no use here."""
         ...
 
     def tick(self, now: float) -> None:
@@ -225,6 +231,18 @@ class Stateless:
         if not isinstance(self._service, ModernServer):
             return None
         return ModernFace(self._service, discovery.result, self._clock)
+
+    def adopt(self, passed: PassedTrunk, channel: Channel) -> bool:
+        """See `Service`."""
+        service = self._service or self._supposed
+        return service is not None and service.adopt(passed, channel)
+
+    def seated(self, passed: PassedTrunk, channel: Channel) -> ModernFace | None:
+        """The same for a session that has this instance to itself, as `modern_face`."""
+        if self._discovery is None or not isinstance(self._service, ModernServer):
+            return None
+        self._service.adopt(passed, channel)
+        return ModernFace(self._service, self._discovery.result, self._clock)
 
     def _tell_all(self, failure: Failure) -> None:
         waiting, self._waiting = self._waiting, []

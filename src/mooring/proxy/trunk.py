@@ -24,6 +24,7 @@ from mooring.proxy.health import Health
 from mooring.proxy.link import LARGE_BYTES, Link, LinkState
 from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
+from mooring.proxy.passed_trunk import NOBODY, PassedTrunk, Purpose
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike
 from mooring.proxy.riders import Ride, Rider, Window
@@ -34,7 +35,7 @@ from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope, Id, encode_id
 from mooring.wire.lines import LongLine
 from mooring.wire.members import read_members, with_meta, write_members
-from mooring.wire.memory import Memory
+from mooring.wire.memory import Memory, read_handshake
 from mooring.wire.mirrored import MarkedTools
 from mooring.wire.params import progress_of_note
 
@@ -77,6 +78,10 @@ class TrunkKeeper(Protocol):
         """Nobody rides any more who waits for an answer."""
         ...
 
+    def on_parted(self, trunk: "Trunk") -> None:
+        """Another Mooring has its instance: nobody rides it here any more."""
+        ...
+
 
 class Trunk:
     """See the module. `memory` is what each of its instances is told; empty for one of 2026-07-28."""
@@ -86,7 +91,6 @@ class Trunk:
         "_clock",
         "_closed",
         "_in_flight",
-        "_keeper",
         "_lasting",
         "_link",
         "_max_calls",
@@ -97,10 +101,12 @@ class Trunk:
         "_strays",
         "_tools",
         "_was_up",
+        "keeper",
         "last_used",
         "log_level",
         "memory",
         "name",
+        "purpose",
         "rides",
         "tells_empty",
         "window",
@@ -121,8 +127,10 @@ class Trunk:
         clock: Callable[[], float],
         tools: MarkedTools,
         max_calls: int,
+        purpose: Purpose,
     ) -> None:
         self.name = name
+        self.purpose = purpose
         self.memory = memory
         self.rides: dict[int, Ride] = {}
         self.last_used = clock()
@@ -132,7 +140,7 @@ class Trunk:
         """What its present instance was told."""
         self.window: Window | None = None
         """Of whoever reads the log and has it to itself, where many share it (`sharing`)."""
-        self._keeper = keeper
+        self.keeper = keeper
         self._backend = backend
         self._clock = clock
         self._closed = False
@@ -293,13 +301,13 @@ class Trunk:
         if message.method is None:
             self._on_answer(message)
         elif message.is_request:
-            self._keeper.on_question(self, message, jsonrpc.one_line(line))
+            self.keeper.on_question(self, message, jsonrpc.one_line(line))
         elif message.method == "notifications/progress":
             self._on_progress(message)
         else:
             if message.method == "notifications/tools/list_changed":
                 self._tools.are_complete = False
-            self._keeper.on_note(self, message, jsonrpc.one_line(line))
+            self.keeper.on_note(self, message, jsonrpc.one_line(line))
 
     def _on_answer(self, response: Envelope) -> None:
         if self._link.resolve(response):
@@ -368,12 +376,12 @@ class Trunk:
         """An instance is there."""
         self._backend.spoke(channel)
         again, self._was_up = self._was_up, True
-        self._keeper.on_up(self, again)
+        self.keeper.on_up(self, again)
 
     def on_lost(self, exit: ExitLike, consumed: int) -> None:
         """The instance has died: every ride is answered, or goes on with the next one."""
         self._strays.clear()
-        self._keeper.on_lost(self, exit)
+        self.keeper.on_lost(self, exit)
         for ride in reversed(list(self.rides.values())):
             if not ride.sent:
                 continue
@@ -387,14 +395,14 @@ class Trunk:
 
     def on_let_go(self, reason: str) -> None:
         """The instance is stopped."""
-        self._keeper.on_let_go(self)
+        self.keeper.on_let_go(self)
 
     def on_unreachable(self, error: MooringError) -> None:
         """No instance can be had now; those who waited for one have been told."""
         if error.code == "version_changed":
             self.memory.handshake = None  # whoever comes next is told what is true now
             self.memory.initialize_result = b""
-            self._keeper.on_changed(self, error)
+            self.keeper.on_changed(self, error)
 
     def wants_instance(self, exit: ExitLike) -> bool:
         """Only if somebody waits."""
@@ -431,6 +439,45 @@ class Trunk:
         self._strays.clear()
         self._was_up = False
 
+    # From one Mooring to the next
+
+    @property
+    def instance(self) -> Channel | None:
+        """That can go to another Mooring: nobody waits for anything of it."""
+        is_quiet = self._link.is_live and not self.load and not self._link.has_waiting
+        return self._link.channel if is_quiet and self.purpose != NOBODY else None
+
+    def pack(self) -> PassedTrunk:
+        """What that one has to know."""
+        return PassedTrunk(
+            self.purpose,
+            self.memory.initialize_result,
+            self.memory.repeatable,
+            self._next,
+            sorted(self._strays),
+            list(self.rides),
+            self.log_level,
+        )
+
+    def adopt(self, passed: PassedTrunk, channel: Channel) -> None:
+        """Go on with its instance. Raises RemoteProtocolError first, if what is told of it makes no sense."""
+        if passed.initialize_result:
+            self.memory.introduced(read_handshake(passed.initialize_result), passed.initialize_result)
+        self.memory.repeatable.update(passed.repeatable)
+        self.log_level = passed.log_level
+        self._next = passed.numbers
+        self._was_up = True
+        self._link.adopt(channel)
+        # Those who listened have gone, and listen anew.
+        for number in passed.listeners:
+            self._link.answer(_cancellation(number, "the client disconnected"))
+        self._strays.update((*passed.strays, *passed.listeners))
+
+    def part(self) -> None:
+        """Another Mooring has the instance."""
+        self._closed = True
+        self._link.part()
+
     # Endings
 
     def cut(self, reason: str, message: str) -> int:
@@ -458,8 +505,7 @@ class Trunk:
 
     def _tell_cancelled(self, ride: Ride, reason: str) -> None:
         if ride.sent:
-            params = {"requestId": ride.number, "reason": reason}
-            self._link.answer(jsonrpc.notification("notifications/cancelled", params))
+            self._link.answer(_cancellation(ride.number, reason))
 
     def _fail(self, ride: Ride, failure: Failure) -> None:
         if self._finish(ride.number) is None or ride.rider is None:
@@ -487,7 +533,11 @@ class Trunk:
 
     def _tell_empty(self) -> None:
         if not self.load and not self._closed:
-            self._keeper.on_empty(self)
+            self.keeper.on_empty(self)
+
+
+def _cancellation(number: int, reason: str) -> bytes:
+    return jsonrpc.notification("notifications/cancelled", {"requestId": number, "reason": reason})
 
 
 def _nothing() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from mooring.proxy.health import Health
 from mooring.proxy.noise import Noise
+from mooring.proxy.passed_trunk import SEAT, Purpose
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend
 from mooring.proxy.stats import Stats
@@ -58,7 +59,12 @@ class Trunks:
         return self._clock()
 
     def make(
-        self, keeper: TrunkKeeper, memory: Memory | None = None, *, max_calls: int | None = None
+        self,
+        keeper: TrunkKeeper,
+        memory: Memory | None = None,
+        *,
+        purpose: Purpose,
+        max_calls: int | None = None,
     ) -> Trunk:
         """Another one; it starts an instance when somebody rides."""
         self._count += 1
@@ -75,6 +81,7 @@ class Trunks:
             clock=self._clock,
             tools=self.tools,
             max_calls=max_calls or self._policy.max_calls,
+            purpose=purpose,
         )
         self._trunks.add(trunk)
         return trunk
@@ -87,6 +94,21 @@ class Trunks:
             task = asyncio.get_running_loop().create_task(trunk.wait_closed(), name=f"{trunk.name} ends")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+    def that_can_go(self) -> list[Trunk]:
+        """To another Mooring, now, and by themselves."""
+        return [trunk for trunk in self._trunks if trunk.instance is not None and trunk.purpose.kind != SEAT]
+
+    @property
+    def load(self) -> int:
+        """Calls that wait for an answer on those that many use."""
+        return sum(trunk.load for trunk in self._trunks if trunk.purpose.is_common)
+
+    def part(self, trunk: Trunk) -> None:
+        """Another Mooring has its instance."""
+        self._trunks.discard(trunk)
+        trunk.part()
+        trunk.keeper.on_parted(trunk)
 
     def tick(self, now: float) -> None:
         """Time-outs; and instances that nobody has used for long are let go."""

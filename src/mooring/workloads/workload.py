@@ -1,32 +1,23 @@
 """One workload put together: supervisor, instances and sessions.
 
-Owns every instance of the workload and says what each is for:
-
-    spare      running, unspoken to, kept for the next session while the workload is in use
-    lent       belongs to a session, or to our own probe
-    dismissed  is being stopped, because it was asked for
-
-An exit of a spare or lent instance is unasked and goes to the supervisor *before* the session
-hears of it: what the session then does is already decided by policy.
+Hands out instances (`Crew` knows what each is for) and finds out whether the server works. An exit of a spare
+or lent instance is unasked and goes to the supervisor *before* the session hears of it: what the session then
+does is already decided by policy.
 """
 
 import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Container, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import NamedTuple
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.link import LinkState
-from mooring.proxy.passing import PassedSession
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
-from mooring.proxy.session import Session
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
-from mooring.runtimes.passing import PassedProcess
 from mooring.runtimes.process import ProcessInstance
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
@@ -38,8 +29,10 @@ from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
 from mooring.wire.memory import Handshake
 from mooring.wire.revisions import MODERN
+from mooring.workloads.crew import Crew, InstanceReport, Lent
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.happenings import Happening, exit_happening, given_up_happening, state_happening
+from mooring.workloads.moving import Moving
 from mooring.workloads.probe import Deaf, Probe
 from mooring.workloads.recollection import Ended, Recollection
 from mooring.workloads.resolving import Resolving
@@ -58,24 +51,6 @@ MOST_SPARES_LOST = 3
 """In a row: a server that does not stay while nobody speaks to it gets no more spares."""
 SLOW_START_S = 5.0
 """After this, whoever looks at the terminal is told that we still wait."""
-
-
-class _Lent(NamedTuple):
-    """An instance in use, and since when: for a spare that is later than its start."""
-
-    instance: ProcessInstance
-    since: float
-    expendable: bool = False
-    """Its exit would say nothing of the server; whoever has it lets it go."""
-
-
-class InstanceReport(NamedTuple):
-    """What is told about an instance from outside."""
-
-    pid: int
-    use: str
-    session: str | None
-    age_s: float
 
 
 class Workload:
@@ -114,7 +89,7 @@ class Workload:
         self.proxy.noise.mask = self._mask
         self.unfinished = Budget(definition.sessions.budget_bytes, definition.max_instances)
         """What instances have written of lines that have not ended."""
-        self._runtime = ProcessRuntime(
+        runtime = ProcessRuntime(
             on_stderr=self._on_stderr,
             on_gone=self._on_gone,
             max_line_bytes=definition.sessions.max_message_bytes,
@@ -123,6 +98,7 @@ class Workload:
             clock=clock,
             household=household,
         )
+        self._crew = Crew(runtime)
         loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(
             definition.restarts,
@@ -132,9 +108,8 @@ class Workload:
             on_change=self._on_change,
             name=definition.name,
         )
-        self._spares: list[ProcessInstance] = []
-        self._lent: dict[Channel, _Lent] = {}
-        self._working: set[Channel] = set()
+        self.moving = Moving(self._crew, self.proxy, self.supervisor, self._spec)
+        self.moving.on_useless = lambda instance: self.release(instance, "nobody can use it")
         self._spares_lost = 0
         self._later: asyncio.TimerHandle | None = None
         self._look_again: asyncio.TimerHandle | None = None
@@ -150,25 +125,7 @@ class Workload:
 
     def report(self) -> list[InstanceReport]:
         """One line for each instance."""
-        now = self._clock()
-        of_trunks = self.proxy.trunk_pids
-        sessions = {s.pid: s.short_id for s in self.proxy.sessions.values() if s.pid not in of_trunks}
-        return [
-            InstanceReport(
-                instance.pid,
-                self._use(instance, of_trunks | sessions.keys()),
-                sessions.get(instance.pid),
-                round(now - instance.started_at, 3),
-            )
-            for instance in self._runtime.instances
-        ]
-
-    def _use(self, instance: ProcessInstance, serving: Container[int | None]) -> str:
-        if instance.pid in serving:
-            return "serving"
-        if instance in self._spares:
-            return "spare"
-        return "probing" if instance in self._lent else "stopping"
+        return self._crew.report(self.proxy, self._clock())
 
     # Life
 
@@ -194,54 +151,6 @@ class Workload:
         self._is_parted = True
         self._dismiss_spares("another daemon has taken over")
 
-    # Sessions that come from another Mooring, or go to one
-
-    def describe(self, session: Session) -> PassedProcess | None:
-        """The instance that has to go with it; None: there is none, or not one of its own."""
-        lent = self._own(session)
-        return lent.instance.describe() if lent is not None else None
-
-    def can_part_with(self, session: Session) -> bool:
-        """Nothing is under way, neither with its client nor with its instance."""
-        if not session.is_quiet:
-            return False
-        return self._own(session) is None or self.describe(session) is not None
-
-    def hold(self, session: Session) -> None:
-        """Hear nothing of its instance, until `go_on_with` or `part_with`."""
-        if (lent := self._own(session)) is not None:
-            lent.instance.hold()
-
-    def go_on_with(self, session: Session) -> None:
-        """After `hold`."""
-        if (lent := self._own(session)) is not None:
-            lent.instance.go_on()
-
-    def part_with(self, session: Session) -> None:
-        """Another Mooring has it, and its instance."""
-        lent = self._own(session)
-        self.proxy.part(session)
-        if lent is not None:
-            del self._lent[lent.instance]
-            self._working.discard(lent.instance)
-            self._runtime.part_with(lent.instance)
-
-    def adopt(self, passed: PassedSession, process: PassedProcess | None) -> None:
-        """Go on with a session, and its instance if it has one."""
-        instance = None
-        if process is not None:
-            instance = self._runtime.adopt(self._spec, process)
-            self._lent[instance] = _Lent(instance, instance.started_at)
-            self._working.add(instance)
-            self.supervisor.instance_started(instance.n, instance.started_at)
-            self.supervisor.instance_spoke(instance.n)
-        self.proxy.adopt(passed, instance)
-
-    def _own(self, session: Session) -> "_Lent | None":
-        """The instance that knows its client, and nobody else."""
-        channel = session.link.channel
-        return self._lent.get(channel) if channel is not None and session.link.is_live else None
-
     def drain(self, cause: str, code: ReasonCode = ReasonCode.SIGNAL) -> None:
         """Shutdown has begun."""
         self._dismiss_spares("shutting down")
@@ -254,11 +163,11 @@ class Workload:
         for timer in (self._later, self._look_again):
             if timer is not None:
                 timer.cancel()
-        self._lent.clear()  # from here on every exit is asked for
+        self._crew.lent.clear()  # from here on every exit is asked for
         self._dismiss_spares(reason)
         for task in list(self._tasks):
             task.cancel()
-        await self._runtime.aclose()
+        await self._crew.runtime.aclose()
         if self._tasks:
             await asyncio.wait(self._tasks)
         self.proxy.noise.end_second()
@@ -266,7 +175,7 @@ class Workload:
 
     def hurry(self) -> None:
         """No more patience with instances that are being stopped."""
-        self._runtime.hurry()
+        self._crew.runtime.hurry()
 
     # Handing out instances: the proxy's Backend
 
@@ -282,11 +191,11 @@ class Workload:
         if seen.state is State.BACKOFF and retry_in_s > self.definition.sessions.recovery_wait_s:
             text = f"{self.name} is restarted in {retry_in_s:.0f} s; last exit: {seen.last_exit}"
             return Unavailable(text, code=str(seen.reason.code), retry_after_s=retry_in_s)
-        return None if self._spares else self._refusal_when_full(1)
+        return None if self._crew.spares else self._refusal_when_full(1)
 
     async def acquire(self, *, expendable: bool = False) -> Channel:
         """An instance nobody has spoken to."""
-        return await self._lend(self._spares, expendable=expendable)
+        return await self._lend(self._crew.spares, expendable=expendable)
 
     async def _lend(self, spares: list[ProcessInstance], *, expendable: bool = False) -> ProcessInstance:
         await self.supervisor.admit()
@@ -295,24 +204,23 @@ class Workload:
             self._spares_lost = 0  # this one stayed
         else:
             instance = await self._launch()
-        self._lent[instance] = _Lent(instance, self._clock(), expendable)
+        self._crew.lend(instance, self._clock(), expendable=expendable)
         return instance
 
     def spoke(self, channel: Channel) -> None:
         """It works; so the workload does, and is in use: a spare is worth having."""
         self._note_works(channel)
-        if channel in self._lent and self._wants_spare() and self.supervisor.state is State.READY:
+        if channel in self._crew.lent and self._wants_spare() and self.supervisor.state is State.READY:
             self._spawn(self._make_spare(), "making a spare")
 
     def _note_works(self, channel: Channel) -> None:
-        if (lent := self._lent.get(channel)) is not None:
-            self._working.add(channel)
+        if (lent := self._crew.lent.get(channel)) is not None:
+            self._crew.working.add(channel)
             self.supervisor.instance_spoke(lent.instance.n)
 
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
         """Stop an instance that is no longer needed."""
-        lent = self._lent.pop(channel, None)
-        self._working.discard(channel)
+        lent = self._crew.take_back(channel)
         if lent is None:
             return
         reason = self._mask(reason)  # it may be what the server said
@@ -329,7 +237,7 @@ class Workload:
 
     def settle(self) -> None:
         """A spare is kept only while somebody needs instances."""
-        if self._lent or any(s.state is LinkState.CONNECTING for s in self.proxy.sessions.values()):
+        if self._crew.lent or any(s.state is LinkState.CONNECTING for s in self.proxy.sessions.values()):
             return
         self._dismiss_spares("not in use")
         self.supervisor.idle()
@@ -339,7 +247,7 @@ class Workload:
         try:
             if (full := self._refusal_when_full(0)) is not None:
                 raise full
-            instance = await self._runtime.start(await self._complete_spec())
+            instance = await self._crew.runtime.start(await self._complete_spec())
         except (UserError, ServerFailed) as error:
             # It could when we looked before listening: a program was removed, a directory renamed.
             self.supervisor.cannot_start(error)
@@ -373,7 +281,7 @@ class Workload:
     def _refusal_when_full(self, wanted: int) -> Unavailable | None:
         """Sessions can come and go faster than their processes end."""
         most = self.definition.max_instances
-        if len(self._runtime.instances) + self._launching + wanted <= most:
+        if len(self._crew) + self._launching + wanted <= most:
             return None
         return Unavailable(
             f"{self.name} has {most} processes, many of which are being stopped; no more are started",
@@ -398,25 +306,25 @@ class Workload:
     def _wants_spare(self) -> bool:
         return (
             not self._is_parted
-            and len(self._spares) < self.definition.spare
+            and len(self._crew.spares) < self.definition.spare
             and self._spares_lost < MOST_SPARES_LOST
         )
 
     async def _make_spare(self) -> None:
-        if self._launching or not self._wants_spare() or not self._lent:
+        if self._launching or not self._wants_spare() or not self._crew.lent:
             return
         try:
             instance = await self._launch()
         except MooringError as error:
             log.debug("%s: no spare could be started: %s", self.name, error.message)
             return
-        if self._lent and self._wants_spare():
-            self._spares.append(instance)
+        if self._crew.lent and self._wants_spare():
+            self._crew.spares.append(instance)
         else:
             self._dismiss(instance, "not in use")
 
     def _dismiss_spares(self, reason: str) -> None:
-        spares, self._spares = self._spares, []
+        spares, self._crew.spares = self._crew.spares, []
         for spare in spares:
             self._dismiss(spare, reason)
 
@@ -452,15 +360,14 @@ class Workload:
 
     def _on_gone(self, instance: ProcessInstance, exit: Exit) -> None:
         """An instance has ended. Called before its receiver hears of it."""
-        if (lent := self._lent.get(instance)) is not None and lent.expendable:
+        if (lent := self._crew.lent.get(instance)) is not None and lent.expendable:
             log.debug("%s: pid %d did not bear what it was asked: %s", self.name, instance.pid, exit)
             return
-        self._lent.pop(instance, None)
-        self._working.discard(instance)
-        if instance in self._spares:
-            self._spares.remove(instance)
+        self._crew.take_back(instance)
+        if instance in self._crew.spares:
+            self._crew.spares.remove(instance)
             self._spares_lost += 1
-            if self._working:
+            if self._crew.working:
                 # It serves nobody, and others show that the server works: no reason to hold back.
                 log.debug("%s: spare %d ended: %s", self.name, instance.pid, exit)
                 return
@@ -471,7 +378,8 @@ class Workload:
         self.recollection.exits.append(Ended(self._wall(), instance.pid, exit, ran_s))
         self._on_happening(exit_happening(instance.pid, exit, ran_s))
         since = lent.since if lent is not None else instance.started_at
-        self.supervisor.instance_exited(instance.n, since, str(exit), others_working=bool(self._working))
+        others_work = bool(self._crew.working)
+        self.supervisor.instance_exited(instance.n, since, str(exit), others_working=others_work)
         line = exit_line(self.name, instance.pid, exit, self.supervisor.snapshot())
         about = self._about(instance, "server_exited")
         log.log(line.level, line.text, extra={**about, "code": exit.code, "signal": exit.signal})
@@ -483,11 +391,12 @@ class Workload:
                 self._later.cancel()
             self._later = asyncio.get_running_loop().call_later(idle_s, self.settle)
 
-    def _on_failed(self, lent: _Lent, reason: str) -> None:
+    def _on_failed(self, lent: Lent, reason: str) -> None:
         """An instance runs, and does not do its part: it counts as if it had ended by itself."""
         self.exits += 1
         instance = lent.instance
-        self.supervisor.instance_exited(instance.n, lent.since, reason, others_working=bool(self._working))
+        others_work = bool(self._crew.working)
+        self.supervisor.instance_exited(instance.n, lent.since, reason, others_working=others_work)
         line = failure_line(self.name, instance.pid, reason, self.supervisor.snapshot())
         log.log(line.level, line.text, extra=self._about(instance, "server_given_up"))
         ran_s = self._clock() - instance.started_at
@@ -527,7 +436,7 @@ class Workload:
 
     def _someone_tries(self) -> bool:
         """An instance is being made, or has not said yet whether it works."""
-        return bool(self._launching or self._lent.keys() - self._working)
+        return bool(self._launching or self._crew.lent.keys() - self._crew.working)
 
     async def _try(self) -> None:
         """Speak to an instance ourselves, then let it go."""

@@ -1,0 +1,90 @@
+"""The instances of a workload, and what each is for.
+
+spare      running, unspoken to, kept for the next session while the workload is in use
+lent       belongs to a session, to several of them, or to our own probe
+dismissed  is being stopped, because it was asked for
+"""
+
+from collections.abc import Container
+from typing import NamedTuple
+
+from mooring.proxy.ports import Channel
+from mooring.proxy.proxy import Proxy
+from mooring.runtimes.process import ProcessInstance
+from mooring.runtimes.runtime import ProcessRuntime
+
+__all__ = ["Crew", "InstanceReport", "Lent"]
+
+
+class Lent(NamedTuple):
+    """An instance in use, and since when: for a spare that is later than its start."""
+
+    instance: ProcessInstance
+    since: float
+    expendable: bool = False
+    """Its exit would say nothing of the server; whoever has it lets it go."""
+
+
+class InstanceReport(NamedTuple):
+    """What is told about an instance from outside."""
+
+    pid: int
+    use: str
+    session: str | None
+    age_s: float
+
+
+class Crew:
+    """See the module."""
+
+    def __init__(self, runtime: ProcessRuntime) -> None:
+        self.runtime = runtime
+        self.spares: list[ProcessInstance] = []
+        self.lent: dict[Channel, Lent] = {}
+        self.working: set[Channel] = set()
+        """Those of the lent that have shown that they work."""
+
+    def __len__(self) -> int:
+        """All of them, those too that are being stopped."""
+        return len(self.runtime.instances)
+
+    def lend(self, instance: ProcessInstance, since: float, *, expendable: bool = False) -> None:
+        """Somebody has it from now on."""
+        self.lent[instance] = Lent(instance, since, expendable)
+
+    def take_back(self, channel: Channel) -> Lent | None:
+        """Nobody has it any more; None if nobody had."""
+        self.working.discard(channel)
+        return self.lent.pop(channel, None)
+
+    def has(self, instance: ProcessInstance) -> bool:
+        """It has not ended, and nobody wants it to."""
+        return instance in self.lent or instance in self.spares
+
+    def part_with(self, instance: ProcessInstance) -> None:
+        """Another Mooring has it."""
+        self.take_back(instance)
+        if instance in self.spares:
+            self.spares.remove(instance)
+        self.runtime.part_with(instance)
+
+    def report(self, proxy: Proxy, now: float) -> list[InstanceReport]:
+        """One line for each instance."""
+        of_trunks = proxy.trunk_pids
+        sessions = {s.pid: s.short_id for s in proxy.sessions.values() if s.pid not in of_trunks}
+        return [
+            InstanceReport(
+                instance.pid,
+                self._use(instance, of_trunks | sessions.keys()),
+                sessions.get(instance.pid),
+                round(now - instance.started_at, 3),
+            )
+            for instance in self.runtime.instances
+        ]
+
+    def _use(self, instance: ProcessInstance, serving: Container[int | None]) -> str:
+        if instance.pid in serving:
+            return "serving"
+        if instance in self.spares:
+            return "spare"
+        return "probing" if instance in self.lent else "stopping"

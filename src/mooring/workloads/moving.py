@@ -1,0 +1,161 @@
+"""Sessions and instances that go from one Mooring to the next, and go on there.
+
+What goes is a `Departure`: a session with the instance that it has to itself, an instance that many use, or a
+spare. Nothing is under way with it. It is held while it is told of; then it goes, or it is called off.
+"""
+
+from collections.abc import Callable, Iterator
+
+from mooring.errors import RemoteProtocolError
+from mooring.proxy.face import Face
+from mooring.proxy.passed_trunk import PassedTrunk
+from mooring.proxy.passing import PassedSession, pack
+from mooring.proxy.proxy import RESUMED, Proxy
+from mooring.proxy.session import Session
+from mooring.proxy.trunk import Trunk
+from mooring.runtimes.passing import PassedProcess
+from mooring.runtimes.process import ProcessInstance
+from mooring.runtimes.program import ProcessSpec
+from mooring.supervise.supervisor import Supervisor
+from mooring.workloads.crew import Crew
+
+__all__ = ["Departure", "Moving"]
+
+
+class Departure:
+    """See the module."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        proxy: Proxy,
+        instance: ProcessInstance | None,
+        *,
+        session: Session | None = None,
+        trunk: Trunk | None = None,
+    ) -> None:
+        self.session = session
+        self._crew = crew
+        self._proxy = proxy
+        self._instance = instance
+        self._trunk = trunk
+
+    def hold(self) -> None:
+        """Hear nothing of its instance."""
+        if self._instance is not None:
+            self._instance.hold()
+
+    def call_off(self) -> None:
+        """It stays."""
+        if self._instance is not None and self._crew.has(self._instance):
+            self._instance.go_on()
+
+    def pack(self, trunks: "set[Trunk]") -> PassedSession | PassedTrunk | None:
+        """What is told of it beside its process; None: it is a spare. `trunks`: those that go as well."""
+        if self.session is not None:
+            face = self.session.link.channel
+            rides = isinstance(face, Face) and face.trunk in trunks
+            return pack(self.session, keeps_instance=self._instance is not None or rides)
+        return self._trunk.pack() if self._trunk is not None else None
+
+    def process(self) -> PassedProcess | None:
+        """Its process, if it has one."""
+        return self._instance.describe() if self._instance is not None else None
+
+    def go(self) -> None:
+        """Another Mooring has it. First the trunk: what its session takes leave of is not to hear of that."""
+        if self._trunk is not None:
+            self._proxy.trunks.part(self._trunk)
+        if self.session is not None:
+            self._proxy.part(self.session)
+        if self._instance is not None and self._crew.has(self._instance):
+            self._crew.part_with(self._instance)
+
+
+class Moving:
+    """What of a workload can go, and what comes."""
+
+    def __init__(self, crew: Crew, proxy: Proxy, supervisor: Supervisor, spec: ProcessSpec) -> None:
+        self._crew = crew
+        self._proxy = proxy
+        self._supervisor = supervisor
+        self._spec = spec
+        self.on_useless: Callable[[ProcessInstance], None] = lambda instance: None
+        """Hears of one that came and that nobody can use."""
+
+    # Going
+
+    def all(self) -> tuple[list[Departure], set[Trunk]]:
+        """All that can go now, and the trunks among it: first what sessions find there when they come."""
+        sessions = [one for session in self._sessions() if (one := self.session(session)) is not None]
+        going = {one.session for one in sessions}
+        used = {
+            session.link.channel.trunk
+            for session in self._sessions()
+            if session not in going and isinstance(session.link.channel, Face)
+        }
+        trunks = {trunk: one for trunk, one in self._trunks() if trunk not in used}
+        return [*self._spares(), *trunks.values(), *sessions], set(trunks)
+
+    def session(self, session: Session) -> Departure | None:
+        """One that comes back by its id, if it can go now."""
+        if not session.is_quiet:
+            return None
+        channel, trunk = session.link.channel, None
+        if isinstance(channel, Face):
+            trunk = channel.trunk if channel.is_alone else None
+            channel = trunk.instance if trunk is not None else None
+            if trunk is not None and channel is None:
+                return None
+        lent = self._crew.lent.get(channel) if channel is not None and session.link.is_live else None
+        if lent is None:
+            return Departure(self._crew, self._proxy, None, session=session)
+        if lent.instance.describe() is None:
+            return None
+        return Departure(self._crew, self._proxy, lent.instance, session=session, trunk=trunk)
+
+    def _sessions(self) -> Iterator[Session]:
+        return (session for session in self._proxy.sessions.values() if session.transport in RESUMED)
+
+    def _trunks(self) -> Iterator[tuple[Trunk, Departure]]:
+        for trunk in self._proxy.trunks.that_can_go():
+            lent = self._crew.lent.get(trunk.instance) if trunk.instance is not None else None
+            if lent is not None and lent.instance.describe() is not None:
+                yield trunk, Departure(self._crew, self._proxy, lent.instance, trunk=trunk)
+
+    def _spares(self) -> Iterator[Departure]:
+        for spare in self._crew.spares:
+            if spare.describe() is not None:
+                yield Departure(self._crew, self._proxy, spare)
+
+    # Coming
+
+    def adopt(self, passed: PassedSession, process: PassedProcess | None) -> None:
+        """Go on with a session, and its instance if it has one."""
+        instance = self._take_in(process) if process is not None else None
+        if not self._proxy.adopt(passed, instance) and instance is not None:
+            self.on_useless(instance)
+
+    def adopt_instance(self, passed: PassedTrunk | None, process: PassedProcess) -> None:
+        """Go on with one that many use; or, if nothing is told of it, with a spare."""
+        if passed is None:
+            instance = self._crew.runtime.adopt(self._spec, process)
+            self._supervisor.instance_started(instance.n, instance.started_at)
+            self._crew.spares.append(instance)
+            return
+        instance = self._take_in(process)
+        try:
+            is_used = self._proxy.adopt_trunk(passed, instance)
+        except RemoteProtocolError:
+            is_used = False
+        if not is_used:
+            self.on_useless(instance)
+
+    def _take_in(self, process: PassedProcess) -> ProcessInstance:
+        """One that works."""
+        instance = self._crew.runtime.adopt(self._spec, process)
+        self._crew.lend(instance, instance.started_at)
+        self._crew.working.add(instance)
+        self._supervisor.instance_started(instance.n, instance.started_at)
+        self._supervisor.instance_spoke(instance.n)
+        return instance

@@ -28,8 +28,11 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-KILL_PATIENCE_S = 2.0
-"""SIGKILL acts at once, but for a process that hangs in the kernel; that one is reported, not awaited."""
+KILL_PATIENCE_S = 10.0
+"""SIGKILL acts as soon as the process is given a processor, which takes seconds on a machine that has far too
+much to do. One that hangs in the kernel is reported, not awaited."""
+BLOCKING_PATIENCE_S = 2.0
+"""The same where everything else waits meanwhile."""
 _FIRST_LOOK_S = 0.002
 _SLOWEST_LOOK_S = 0.05
 
@@ -103,7 +106,7 @@ async def end_session(
 
 def end_session_now(session: Session) -> tuple[int, ...]:
     """Only SIGKILL, and without giving the loop a turn: for when there is no time left."""
-    deadline = time.monotonic() + KILL_PATIENCE_S
+    deadline = time.monotonic() + BLOCKING_PATIENCE_S
     _signal(session, signal.SIGKILL, [])
     while (left := _look_now(session)) and time.monotonic() < deadline:
         _signal(session, signal.SIGKILL, left)

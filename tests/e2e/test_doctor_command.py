@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -18,6 +17,7 @@ import pytest
 
 import mooring
 from tests.e2e.program import carrying
+from tests.e2e.terminal import on_terminal
 from tests.e2e.test_commands_document import names
 from tests.e2e.test_daemon_command import MOORING, Home, home
 from tests.e2e.test_disk_trouble import small_disk
@@ -210,19 +210,9 @@ async def test_few_descriptors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [80, 60])
 async def test_it_fits_a_terminal(tmp_path: Path, columns: int) -> None:
     place = Home(tmp_path / "state")
-    ours, theirs = pty.openpty()
-    environment = {**place.environment, "COLUMNS": str(columns), "TERM": "xterm"}
-    with subprocess.Popen([MOORING, "doctor"], env=environment, stdout=theirs, stdin=theirs) as doctor:
-        os.close(theirs)
-        seen = b""
-        try:
-            while piece := os.read(ours, 65536):
-                seen += piece
-        except OSError:  # that is how the end of a terminal is told
-            pass
-        os.close(ours)
-    assert doctor.returncode == 0
-    lines = re.sub(r"\x1b\[\d*m", "", seen.decode()).split("\r\n")
+    status, seen = on_terminal(place.environment, "doctor", columns=columns)
+    assert status == 0
+    lines = re.sub(r"\x1b\[\d*m", "", seen).splitlines()
     long_words = [line for line in lines if len(line) > columns and " " in line[25:].strip()]
-    assert not long_words and lines[-2] == "no problems found"
-    assert b"\x1b[33mnote" in seen
+    assert not long_words and lines[-1] == "no problems found"
+    assert "\x1b[33mnote" in seen

@@ -5,16 +5,14 @@ ports, memory, paths) is shown as a word in angle brackets; nothing else is.
 """
 
 import asyncio
-import os
-import pty
 import re
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.e2e.program import ROOT
-from tests.e2e.test_daemon_command import MOORING, Home, home
-from tests.support import within
+from tests.e2e.terminal import on_terminal
+from tests.e2e.test_daemon_command import Home, home
 
 GOLDEN = Path(__file__).with_name("golden") / "tour.txt"
 FILE = f"""\
@@ -66,30 +64,11 @@ VARIABLE = (
 
 async def shown(place: Home, folder: Path, *words: str) -> str:
     """What a person sees who types that."""
-    ours, theirs = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
-        MOORING,
-        *words,
-        cwd=folder,
-        env={**place.environment, "COLUMNS": "80", "LINES": "40", "TERM": "xterm", "NO_COLOR": "1"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    seen = b""
-    try:
-        async with within():
-            while piece := await asyncio.to_thread(os.read, ours, 65536):
-                seen += piece
-    except OSError:  # that is how the end of a terminal is told
-        pass
-    finally:
-        os.close(ours)
-    await process.wait()
+    environment = {**place.environment, "NO_COLOR": "1"}
+    status, seen = await asyncio.to_thread(on_terminal, environment, *words, folder=folder)
     # Lines that were replaced on the screen were seen, too; only what stayed is compared.
-    text = re.sub(r"[^\n]*\r\x1b\[2K", "", seen.decode().replace("\r\n", "\n"))
-    ending = f"\n(exit status {process.returncode})" if process.returncode else ""
+    text = re.sub(r"[^\n]*\r\x1b\[2K", "", seen)
+    ending = f"\n(exit status {status})" if status else ""
     return f"{text.rstrip()}{ending}"
 
 

@@ -2,13 +2,12 @@
 
 import json
 import os
-import pty
 import signal
-import subprocess
 from pathlib import Path
 
 from tests.e2e.program import ROOT, carrying
-from tests.e2e.test_daemon_command import MOORING, Home, home
+from tests.e2e.terminal import on_terminal
+from tests.e2e.test_daemon_command import Home, home
 from tests.e2e.test_secrets_command import keep
 from tests.e2e.test_service_command import UNIT, with_systemd
 from tests.hosting import DEMO
@@ -18,20 +17,7 @@ from tests.support import until
 
 def answered(place: Home, answer: bytes) -> tuple[int, str]:
     """`mooring uninstall` on a terminal, where somebody answers."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [MOORING, "uninstall"], env=place.environment, stdin=theirs, stdout=theirs
-    ) as command:
-        os.close(theirs)
-        os.write(ours, answer)
-        seen = b""
-        try:
-            while piece := os.read(ours, 65536):
-                seen += piece
-        except OSError:  # that is how the end of a terminal is told
-            pass
-        os.close(ours)
-    return command.returncode, seen.decode()
+    return on_terminal(place.environment, "uninstall", answer=answer)
 
 
 async def test_no_trace_is_left(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """Requests and answers over real sockets, on both loops."""
 
 import asyncio
+import gc
 import logging
 import socket
 import struct
+import weakref
 
 import pytest
 
@@ -34,6 +36,22 @@ async def test_keep_alive_and_bodies() -> None:
         peer.send(post(big))
         assert (await peer.answer()).body == b"POST /  " + big
         assert served.listener.connections == 1
+
+
+@on_both_loops
+@pytest.mark.parametrize("sent", [get(), post(b"x" * 1000)[:-500]], ids=["whole", "half"])
+async def test_a_connection_that_has_ended_is_freed_at_once(sent: bytes) -> None:
+    gc.disable()  # which would find cycles, some day
+    try:
+        async with serving(echo) as served:
+            peer = await served.peer()
+            peer.send(sent)
+            await until(lambda: served.all_connections)
+            connection = weakref.ref(served.connection)
+            await peer.aclose()
+            await until(lambda: connection() is None)
+    finally:
+        gc.enable()
 
 
 @on_both_loops

@@ -147,11 +147,10 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is closed."""
-        self._pipeline.lose()
-        self._pipeline.pending.clear()
+        self._pipeline.close()
         self._drop_waiting()
         self._house.note_fast(self)
-        self._reader.give_up()
+        self._reader.close()
         self._house.connections.discard(self)
         self._house.on_change()
 
@@ -338,6 +337,8 @@ class Connection(asyncio.Protocol):
         house.note_fast(self)
         self._heir = heir = WebSocketConnection(house, self._transport, self._peer, unread)
         self._transport.set_protocol(heir)
+        self._pipeline.close()
+        self._reader.close()
         house.connections.discard(self)
         house.upgraded.add(heir)
         return heir

@@ -18,7 +18,8 @@ from mooring.wire.http import Head
 
 __all__ = ["KnownHead", "KnownHeads"]
 
-MAX_HEADS = 4096
+MAX_HEADS = 2048
+"""Each takes about 1.5 KiB, and those of sessions that have ended stay until they are the oldest."""
 MAX_HEAD_BYTES = 4096
 MAX_LENGTH_DIGITS = 9
 END = b"\r\n\r\n"

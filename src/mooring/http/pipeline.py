@@ -176,6 +176,12 @@ class Pipeline:
         for exchange in tuple(self.pending):
             exchange.lose()
 
+    def close(self) -> None:
+        """There is no connection any more. Exchanges may still ask whether it has gone."""
+        self.lose()
+        self.pending.clear()
+        del self._owner
+
     def _send(self, exchange: HttpExchange) -> None:
         held = exchange.held
         last_line = END

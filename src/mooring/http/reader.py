@@ -303,6 +303,14 @@ class RequestReader:
             self._body_bytes = 0
             self._body = []
 
+    def close(self) -> None:
+        """Nothing more is read. It lets go of its parser and its owner, who know it, too.
+
+        So all of them are freed at once, and not when Python looks for cycles.
+        """
+        self.give_up()
+        del self._parser, self._on_request, self._on_expect
+
     def on_chunk_header(self) -> None:
         """The size line of a chunk."""
         self._chunks += 1

@@ -18,6 +18,7 @@ from mooring.proxy.link import LinkState
 from mooring.proxy.passed_trunk import PassedTrunk
 from mooring.proxy.passing import PassedSession
 from mooring.proxy.policy import SessionPolicy
+from mooring.proxy.trunk import Trunk
 from mooring.runtimes.passing import PassedProcess, Passport
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.workload import Workload
@@ -65,13 +66,14 @@ class Both:
         old, new = self.old.workload, self.new.workload
         session = old.proxy.sessions[client.session]
         await until(lambda: old.moving.session(session) is not None)
-        departures, trunks = old.moving.all()
+        departures, trunks = old.moving.all(), set[Trunk]()
         for departure in departures:
             departure.hold()
-        told = [(departure.pack(trunks), copied(departure.process())) for departure in departures]
+        all_told = [told for departure in departures if (told := departure.tell(trunks)) is not None]
+        parcels = [(told.packed, copied(told.process)) for told in all_told]
         for departure in departures:
             departure.go()
-        for packed, process in told:
+        for packed, process in parcels:
             if isinstance(packed, PassedSession):
                 new.moving.adopt(copied_word(packed, PassedSession), process)
             elif process is not None:
@@ -250,7 +252,9 @@ async def test_one_whose_process_dies_while_it_is_offered_gets_another_at_the_ne
         departure = old.moving.session(session)
         assert departure is not None
         departure.hold()
-        packed, process = departure.pack(set()), copied(departure.process())
+        told = departure.tell(set())
+        assert told is not None
+        packed, process = told.packed, copied(told.process)
         assert isinstance(packed, PassedSession) and process is not None
         os.kill(pid, 9)
         await until(lambda: old.exits == 1 and session.state is LinkState.CONNECTING)

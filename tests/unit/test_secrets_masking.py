@@ -1,5 +1,6 @@
 """Values in what a server says: found as they stand, within bounds."""
 
+from mooring.proxy.noise import Noise
 from mooring.secrets.masking import LEAST_CHARACTERS, MOST_PIECES, Mask
 from mooring.secrets.references import Reference
 
@@ -39,3 +40,18 @@ def test_an_older_value_stays_masked_until_it_gives_way() -> None:
     mask.learn([(LINEAR, "the-second-one")])
     mask.learn([(OTHER, "one more line")])
     assert mask("the-second-one") == "[secret:linear]", "the one learnt longest ago gives way"
+
+
+async def test_a_line_that_is_cut_is_masked_before() -> None:
+    noise = Noise("test")
+    noise.mask = knowing((LINEAR, "hunter2-hunter2"))
+    excerpt = noise.excerpt(b"x" * 195 + b"hunter2-hunter2")
+    assert excerpt is not None and "hunt" not in excerpt
+    noise.end_second()
+
+
+def test_another_mooring_masks_the_same() -> None:
+    mask = Mask()
+    mask.know(knowing((LINEAR, "the-first-one")).pieces)
+    mask.learn([(LINEAR, "the-second-one")])
+    assert mask("the-first-one the-second-one") == "[secret:linear] [secret:linear]"

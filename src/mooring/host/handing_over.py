@@ -42,6 +42,7 @@ from mooring.host.handover_words import (
 )
 from mooring.host.leaving import Leaving, put_back
 from mooring.host.parcel_post import ParcelPost
+from mooring.host.waits import first_of
 from mooring.http.listener import Listener
 from mooring.http.passing import Passage
 from mooring.proxy.passing import PassedSession
@@ -68,6 +69,8 @@ TAKEN_S = 20.0
 CALM_S = 1.0
 """For the calls on instances that many use, while nobody else is served. If one takes longer, that instance
 stays until then, and the successor starts another."""
+KILLED_S = 10.0
+"""For a successor that was killed to be gone: what it had not said by then, it does not say."""
 LOOK_S = 0.02
 STUCK_S = 5.0
 """For an instance of a quiet session that cannot be passed on: it writes a line without end, say."""
@@ -108,6 +111,11 @@ class HandingOver:
         self._quiet_since: dict[Session, float] = {}
         self._may_go = False
         """The successor sends nothing back any more."""
+        self._called_off = asyncio.Event()
+        self._decided = asyncio.Event()
+        """Whether the offer was taken."""
+        self._is_offered = False
+        """The successor may take it at any moment."""
         self.is_parted = False
 
     async def run(self) -> bool:
@@ -122,6 +130,13 @@ class HandingOver:
             return False
         log.info("handed over; what is under way is finished", extra={"event": "handed_over"})
         return await self._lead_out()
+
+    async def call_off(self) -> bool:
+        """It is not to be, unless it is too late: what is offered may be taken. False: nothing is yet."""
+        self._called_off.set()
+        if self._is_offered:
+            await self._decided.wait()
+        return self._is_offered
 
     def close(self) -> None:
         """Hang up."""
@@ -172,6 +187,7 @@ class HandingOver:
             for _, departure in going:
                 departure.call_off()
             await self._go_on(generations)
+            self._decided.set()
             raise
         self._part(generations, going)
 
@@ -185,9 +201,7 @@ class HandingOver:
 
     def _departures(self, generations: list[Generation]) -> Iterator[tuple[Generation, Departure]]:
         for generation in generations:
-            departures, trunks = generation.workload.moving.all()
-            self._trunks |= trunks
-            for departure in departures:
+            for departure in generation.workload.moving.all():
                 departure.hold()
                 yield generation, departure
 
@@ -198,7 +212,7 @@ class HandingOver:
         for generation in generations:
             proxy = generation.workload.proxy
             self._told[generation.name] = proxy.sessions.keys() - leaves
-            if proxy.stateless.parked:
+            if proxy.stateless.parking:
                 self._parked.add(generation.name)
         offered = [generation.describe(sorted(self._told[generation.name])) for generation in generations]
         sockets = {place: listener.listening for place, listener in self._estate.listeners.items()}
@@ -209,6 +223,7 @@ class HandingOver:
             self._tell(generation, departure)
             if n % AT_ONCE == 0:
                 await self._wait_sent()
+        self._is_offered = True
         self._say(OfferEnds())
         await self._wait_sent()
 
@@ -217,16 +232,21 @@ class HandingOver:
             await self._post.wait_sent()
 
     async def _wait_taken(self) -> None:
+        hearing = asyncio.create_task(self._hear(), name="hearing whether it is taken")
         try:
-            async with asyncio.timeout(TAKEN_S):
-                word = await self._hear()
-        except TimeoutError:
-            # It may say so at any moment: make sure that it does not, then see whether it has.
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._successor, signal.SIGKILL)
-            word = await self._hear()
-        if not isinstance(word, Taken):
-            raise HandoverFailed("the new daemon has ended before it took over", code="successor_lost")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TAKEN_S):
+                    await first_of(asyncio.wait((hearing,)), self._called_off.wait())
+            if not hearing.done():
+                # It may say so at any moment: make sure that it does not, then see whether it has.
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._successor, signal.SIGKILL)
+                await asyncio.wait((hearing,), timeout=KILLED_S)
+            if not hearing.done() or not isinstance(hearing.result(), Taken):
+                raise HandoverFailed("the new daemon has ended before it took over", code="successor_lost")
+        finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
 
     async def _go_on(self, generations: list[Generation]) -> None:
         """Back to serving."""
@@ -245,9 +265,11 @@ class HandingOver:
     def _part(self, generations: list[Generation], going: list[tuple[Generation, Departure]]) -> None:
         """The moment: from here on it is the successor who serves."""
         self.is_parted = True
+        self._decided.set()
         for _, departure in going:
             departure.go()
         for generation in generations:
+            generation.workload.proxy.let_out()
             generation.part()
             generation.workload.proxy.start_clock()
         for place, listener in self._estate.listeners.items():
@@ -283,7 +305,7 @@ class HandingOver:
         if any(listener.connections for listener in estate.listeners.values()) or estate.is_busy():
             return True
         proxies = [generation.workload.proxy for generation in estate.fleet.live.values()]
-        return any(proxy.sessions or proxy.calls_in_flight or proxy.stateless.parked for proxy in proxies)
+        return any(proxy.sessions or proxy.calls_in_flight or proxy.stateless.parking for proxy in proxies)
 
     def _look(self) -> None:
         for generation in self._estate.fleet.live.values():
@@ -308,7 +330,14 @@ class HandingOver:
         if departure is None:
             return
         departure.hold()
-        self._tell(generation, departure)
+        is_told = False
+        try:
+            is_told = self._tell(generation, departure)
+        finally:
+            if not is_told:
+                departure.call_off()
+        if not is_told:
+            return  # the successor is gone, which is noticed elsewhere
         departure.go()
         self._told[generation.name].discard(session.id)
         self._quiet_since.pop(session, None)
@@ -318,7 +347,7 @@ class HandingOver:
         for id in self._told[name] - proxy.sessions.keys():
             self._told[name].discard(id)
             self._say(SessionEnded(name, id))
-        if name in self._parked and not proxy.stateless.parked:
+        if name in self._parked and not proxy.stateless.parking:
             self._parked.discard(name)
             self._say(ParkedNoMore(name))
 
@@ -336,6 +365,9 @@ class HandingOver:
         except RemoteProtocolError as error:
             log.error("the new daemon is not understood: %s", error.message, extra={"event": error.code})
             self._post.close()
+        except Exception:  # a bug of ours must not leave two daemons that wait for each other
+            log.exception("what the new daemon sends cannot be taken")
+            self._post.close()
 
     async def _hear(self) -> Word | None:
         parcel = await self._post.receive()
@@ -344,22 +376,23 @@ class HandingOver:
         except RemoteProtocolError as error:
             raise HandoverFailed(error.message, code=error.code) from error
 
-    def _say(self, word: Word, descriptors: tuple[int, ...] = ()) -> None:
-        self._post.send(write_word(word), descriptors)
+    def _say(self, word: Word, descriptors: tuple[int, ...] = ()) -> bool:
+        """False: the successor is gone."""
+        return self._post.send(write_word(word), descriptors)
 
-    def _tell(self, generation: Generation, departure: Departure) -> None:
-        process, packed = departure.process(), departure.pack(self._trunks)
-        about, numbers = process if process is not None else (None, ())
-        if isinstance(packed, PassedSession):
-            self._say(SessionGoes(generation.name, packed, about), numbers)
-        elif about is not None:
-            self._say(InstanceGoes(generation.name, about, packed), numbers)
+    def _tell(self, generation: Generation, departure: Departure) -> bool:
+        """Raises OSError if no descriptor is left for copies of those that go."""
+        told = departure.tell(self._trunks)
+        if told is None:
+            return True
+        about, numbers = told.process if told.process is not None else (None, ())
+        if isinstance(told.packed, PassedSession):
+            return self._say(SessionGoes(generation.name, told.packed, about), numbers)
+        return about is None or self._say(InstanceGoes(generation.name, about, told.packed), numbers)
 
     def _give(self, place: str, number: int, begun: bytes) -> None:
-        try:
-            self._say(ConnectionGoes(place, begun), (number,))
-        finally:
-            os.close(number)  # with which it ends, if nobody is there to take it
+        if not self._post.give(write_word(ConnectionGoes(place, begun)), (number,)):
+            os.close(number)  # with which it ends: nobody is there to take it
 
 
 @contextlib.asynccontextmanager

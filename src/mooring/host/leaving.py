@@ -14,6 +14,9 @@ from collections.abc import Callable
 from typing import cast
 from urllib.parse import parse_qs
 
+import msgspec
+from msgspec import Struct
+
 from mooring.errors import RemoteProtocolError
 from mooring.http.exchange import HttpExchange
 from mooring.proxy.batches import is_batch
@@ -22,6 +25,8 @@ from mooring.proxy.proxy import RESUMED
 from mooring.proxy.session import Session
 from mooring.wire import jsonrpc
 from mooring.wire.http import App, Exchange, Request
+from mooring.wire.request_state import Sealer
+from mooring.wire.surrogates import MALFORMED
 from mooring.workloads.generation import Generation
 
 __all__ = ["HOLD_S", "Leaving", "goes_on_with_parked", "put_back", "session_id_of"]
@@ -29,6 +34,17 @@ __all__ = ["HOLD_S", "Leaving", "goes_on_with_parked", "put_back", "session_id_o
 HOLD_S = 5.0
 """A call for its session to go."""
 STATE = b'"requestState"'
+
+
+class _Params(Struct, rename="camel"):
+    request_state: str = ""
+
+
+class _GoingOn(Struct):
+    params: _Params
+
+
+_read_going_on = msgspec.json.Decoder(_GoingOn).decode
 
 
 class Leaving:
@@ -55,7 +71,7 @@ class Leaving:
                 self._held.setdefault(session, []).append(exchange)
             else:
                 self._app(exchange)
-        elif proxy is not None and proxy.stateless.parked and goes_on_with_parked(request):
+        elif proxy is not None and goes_on_with_parked(request, proxy.stateless.parking):
             self._app(exchange)
         else:
             put_back(exchange)
@@ -108,9 +124,14 @@ def session_id_of(request: Request) -> str | None:
     return values[0] if values else None
 
 
-def goes_on_with_parked(request: Request) -> bool:
-    """Does it say again what a parked call was given?"""
-    return STATE in request.body
+def goes_on_with_parked(request: Request, parking: Sealer | None) -> bool:
+    """Does it say again what a parked call was given, by this one?"""
+    if parking is None or STATE not in request.body:
+        return False
+    try:
+        return parking.has_sealed(_read_going_on(request.body).params.request_state)
+    except MALFORMED:
+        return False
 
 
 def _is_call(request: Request) -> bool:

@@ -46,6 +46,7 @@ class ParcelPost:
         self._is_broken = False
         """Nothing can be sent any more; what was sent to us may still come."""
         self._closed = False
+        self._pause: asyncio.TimerHandle | None = None
         self._writing = False
         self._reading = True
         self._loop.add_reader(sock, self._read)
@@ -61,20 +62,38 @@ class ParcelPost:
         """Send a parcel, now or when there is room; the descriptors stay the caller's.
 
         False: the other side has gone. (It may go later, before it has read it.)
+        Raises OSError if no descriptor is left for copies.
         """
+        copies: list[int] = []
+        try:
+            copies += (os.dup(number) for number in descriptors)
+        except OSError:
+            _close_all(copies)
+            raise
+        is_taken = self.give(data, tuple(copies))
+        if not is_taken:
+            _close_all(copies)
+        return is_taken
+
+    def give(self, data: bytes, descriptors: tuple[int, ...]) -> bool:
+        """The same with descriptors that are the caller's no more; False: they still are."""
         whole = memoryview(encode_parcel(data, descriptors))
         if self.is_over or self._is_broken:
             return False
-        self._outgoing.append((whole, tuple(os.dup(number) for number in descriptors)))
+        self._outgoing.append((whole, descriptors))
         self._all_sent.clear()
-        self._write()
-        return not self._is_broken
+        if self._write():
+            return True
+        self._outgoing.pop()  # this one
+        self._end_sending()
+        return False
 
     async def wait_sent(self) -> None:
         """Until all that was given to `send` has gone, or the other side has."""
         await self._all_sent.wait()
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
+        """As much as there is room for; False: the other side has gone, and nothing more goes."""
         try:
             while self._outgoing:
                 self._write_one(*self._outgoing.popleft())
@@ -82,16 +101,23 @@ class ParcelPost:
             pass
         except OSError as error:
             if error.errno == errno.ETOOMANYREFS:
-                self._loop.call_later(_IN_FLIGHT_PAUSE_S, self._write)
-                return
+                self._stop_writing()
+                self._pause = self._pause or self._loop.call_later(_IN_FLIGHT_PAUSE_S, self._write_on)
+                return True
             self._is_broken = True
-            self._end_sending()
+            return False
         if self._outgoing and not self._writing:
             self._writing = True
-            self._loop.add_writer(self._sock, self._write)
+            self._loop.add_writer(self._sock, self._write_on)
         elif not self._outgoing:
             self._stop_writing()
             self._all_sent.set()
+        return True
+
+    def _write_on(self) -> None:
+        self._pause = None
+        if not self._write():
+            self._end_sending()
 
     def _write_one(self, data: memoryview, descriptors: tuple[int, ...]) -> None:
         rights = (
@@ -107,6 +133,9 @@ class ParcelPost:
             self._outgoing.appendleft((data[number:], ()))
 
     def _stop_writing(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
         if self._writing:
             self._writing = False
             self._loop.remove_writer(self._sock)
@@ -115,6 +144,8 @@ class ParcelPost:
         for _, descriptors in self._outgoing:
             _close_all(descriptors)
         self._outgoing.clear()
+        self._stop_writing()
+        self._all_sent.set()
 
     # Receiving
 
@@ -154,8 +185,6 @@ class ParcelPost:
             self._loop.remove_reader(self._sock)
         _close_all(self._decoder.take_unclaimed())
         self._end_sending()
-        self._stop_writing()
-        self._all_sent.set()
         self._news.set()
 
     def close(self) -> None:

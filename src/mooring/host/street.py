@@ -9,6 +9,7 @@ from mooring.http.problems import problem
 from mooring.http.router import Router
 from mooring.proxy.proxy import Proxy
 from mooring.wire.http import App, Exchange
+from mooring.wire.request_state import Sealer
 
 __all__ = ["Street"]
 
@@ -34,21 +35,22 @@ class Street:
         add_routes(self._router, proxy, f"/{name}")
         self._let_in(name)
 
-    def serve_beside(self, name: str, proxy: Proxy, ids: set[str], *, has_parked: bool) -> None:
+    def serve_beside(self, name: str, proxy: Proxy, ids: set[str], parking: Sealer | None) -> None:
         """The same, but for sessions that another daemon still has: what comes for those goes there."""
         self._clear(name)
         own = Router()
         add_routes(own, proxy, f"/{name}")
-        elsewhere = self._elsewhere[name] = Elsewhere(own, ids, has_parked=has_parked)
+        elsewhere = self._elsewhere[name] = Elsewhere(own, ids, parking)
         self._router.mount(f"/{name}", elsewhere)
         self._let_in(name)
         self.arrived(name, proxy)
 
-    def arrived(self, name: str, proxy: Proxy, id: str = "", *, has_parked: bool = True) -> None:
+    def arrived(self, name: str, proxy: Proxy, id: str = "", *, parked_too: bool = False) -> None:
         """A session is no longer elsewhere, or no parked call is. After the last of them all is as ever."""
         if (elsewhere := self._elsewhere.get(name)) is not None:
             elsewhere.ids.discard(id)
-            elsewhere.has_parked &= has_parked
+            if parked_too:
+                elsewhere.parking = None
             if elsewhere.is_over:
                 self.serve(name, proxy)
 

@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Mapping
 from functools import partial
+
+import msgspec
 
 from mooring.errors import RemoteProtocolError
 from mooring.host.handover_words import (
     ConnectionGoes,
     Farewell,
+    InstanceGoes,
     ParkedNoMore,
     SessionEnded,
     SessionGoes,
@@ -23,6 +25,7 @@ from mooring.runtimes.household import Household
 from mooring.runtimes.leftovers import Leftover, end_leftovers
 from mooring.runtimes.passing import end_passed
 from mooring.runtimes.roll import Roll
+from mooring.wire.request_state import Sealer
 from mooring.workloads.fleet import Fleet
 from mooring.workloads.generation import Generation
 
@@ -62,14 +65,13 @@ class Succession:
         live = self._fleet.live
         for passed in generations:
             proxy, ids = live[passed.name].workload.proxy, set(passed.elsewhere)
-            self._street.serve_beside(passed.name, proxy, ids, has_parked=passed.has_parked)
+            parking = Sealer(passed.parked_key) if passed.parked_key else None
+            self._street.serve_beside(passed.name, proxy, ids, parking)
         for place, listener in self._listeners.items():
             self._passages.append(Passage(listener, partial(self._give, place)))
 
     def _give(self, place: str, number: int, begun: bytes) -> None:
-        if self._predecessor.give(place, number, begun):
-            os.close(number)
-        else:
+        if not self._predecessor.give(place, number, begun):
             self._returned.append((place, number, begun))
 
     async def follow(self) -> bool:
@@ -85,6 +87,10 @@ class Succession:
                     await self._take(*came)
         except RemoteProtocolError as error:
             log.error("the old daemon is not understood: %s", error.message, extra={"event": error.code})
+            self._predecessor.hang_up()
+        except Exception:  # a bug of ours must not leave two daemons that wait for each other
+            log.exception("what the old daemon sends cannot be taken")
+            self._predecessor.hang_up()
         return is_complete
 
     async def _take(self, word: Word, descriptors: tuple[int, ...]) -> None:
@@ -96,29 +102,31 @@ class Succession:
         elif isinstance(word, SessionEnded):
             self._arrived(word.name, word.id)
         elif isinstance(word, ParkedNoMore):
-            self._arrived(word.name, "", has_parked=False)
+            self._arrived(word.name, "", parked_too=True)
 
-    def _arrived(self, name: str, id: str, *, has_parked: bool = True) -> None:
+    def _arrived(self, name: str, id: str, *, parked_too: bool = False) -> None:
         if (generation := self._fleet.live.get(name)) is not None:
-            self._street.arrived(name, generation.workload.proxy, id, has_parked=has_parked)
+            self._street.arrived(name, generation.workload.proxy, id, parked_too=parked_too)
 
     async def _adopt(self, came: Arrival) -> None:
         name, process = came.word.name, came.process
         generation = self._fleet.live.get(name)
-        if generation is not None and generation.is_ending:
-            generation = None
-        if process is not None and generation is not self._inherited.get(name):
-            # The server was stopped, removed or begun anew meanwhile: its process is of no use.
-            await asyncio.to_thread(end_passed, process)
-            self._household.let_go(process.about.marker)
-            process = None
-        if generation is None:
+        if generation is None or generation.is_ending or generation is not self._inherited.get(name):
+            # The server was stopped, removed or begun anew meanwhile, and with it the sessions that are kept.
+            if process is not None:
+                await asyncio.to_thread(end_passed, process)
+                self._household.let_go(process.about.marker)
             return
         moving = generation.workload.moving
-        if isinstance(came.word, SessionGoes):
+        if isinstance(came.word, InstanceGoes):
+            if process is not None:
+                moving.adopt_instance(came.word.trunk, process)
+            return
+        try:
             moving.adopt(came.word.session, process)
-        elif process is not None:
-            moving.adopt_instance(came.word.trunk, process)
+        except (msgspec.DecodeError, RemoteProtocolError) as error:
+            log.error("%s: a session cannot be gone on with as it was: %s", name, error)
+            generation.bring_back((came.word.session.id,))
 
     async def end(self, roll: Roll, *, is_lost: bool) -> list[Leftover]:
         """Nothing comes any more. `is_lost`: the sessions that did not come go on as after a kill."""
@@ -137,7 +145,7 @@ class Succession:
                 generation.bring_back(ids)
             for id in list(ids):
                 self._arrived(name, id)
-            self._arrived(name, "", has_parked=False)
+            self._arrived(name, "", parked_too=True)
         for passage in self._passages:
             passage.close()
         for place, number, begun in self._returned:

@@ -39,6 +39,7 @@ class Successors:
         if self._stop.requested or self._attempt is not None:
             raise Unavailable("Mooring is stopping, or being handed over already", code="conflict")
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)  # whoever waits has room for one who calls
         try:
             sock.connect(str(self._path))
             pid, user = peer_of(sock)
@@ -74,10 +75,9 @@ class Successors:
         Told to stop after that has begun, it still has `calls_s` to come to its end; before, it is off.
         """
         await first_of(self._stop.wait_requested(), self._succeeded.wait())
+        await self._call_off()
         if self._attempt is not None and self._attempt.is_parted:
             await until(self._stop, calls_s, self._over())
-        elif not self._succeeded.is_set():
-            await self._call_off()
         return self._succeeded.is_set()
 
     async def _over(self) -> None:
@@ -85,6 +85,12 @@ class Successors:
             await asyncio.wait([self._task])
 
     async def _call_off(self) -> None:
+        """Unless another has taken over, or is found to have done so."""
+        attempt = self._attempt
+        if attempt is not None and not attempt.is_parted and not await attempt.call_off():
+            await self._cancel()
+
+    async def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -92,6 +98,7 @@ class Successors:
     async def aclose(self) -> None:
         """Hang up, wherever it has come to."""
         await self._call_off()
+        await self._cancel()
         if self._attempt is not None:
             self._attempt.close()
             self._attempt = None

@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,14 +75,14 @@ class Inheritance:
             yield
         finally:
             if not self.is_claimed:
-                self._close()
+                self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Of all but the lock."""
         for sock in (sock for sockets in self.sockets.values() for sock in sockets):
             sock.close()
         for came in self.arrivals:
-            for number in came.process.descriptors if came.process is not None else ():
-                os.close(number)
+            _close_all(came.process.descriptors if came.process is not None else ())
 
 
 class Predecessor:
@@ -106,17 +106,23 @@ class Predecessor:
 
     async def _receive_offer(self) -> Inheritance:
         offer, descriptors = await self._expect()
-        if not isinstance(offer, Offer):
+        if not isinstance(offer, Offer) or len(descriptors) != 1 + sum(offer.sockets.values()):
+            _close_all(descriptors)
             raise _failed("the old daemon has gone on without us; its log says why")
         lock, *numbers = descriptors
         sockets = {
             place: [socket.socket(fileno=numbers.pop(0)) for _ in range(count)]
             for place, count in offer.sockets.items()
         }
-        arrivals: list[Arrival] = []
-        while not isinstance((came := await self._expect())[0], OfferEnds):
-            arrivals.append(arrival(*came))
-        return Inheritance(offer, lock, sockets, arrivals)
+        inheritance = Inheritance(offer, lock, sockets, [])
+        try:
+            while not isinstance((came := await self._expect())[0], OfferEnds):
+                inheritance.arrivals.append(arrival(*came))
+        except BaseException:
+            inheritance.close()
+            os.close(lock)
+            raise
+        return inheritance
 
     async def _expect(self) -> tuple[Word, tuple[int, ...]]:
         came = await self.receive()
@@ -131,6 +137,10 @@ class Predecessor:
         if not self._say(Taken()):
             raise _failed("the old daemon has gone on without us; its log says why")
 
+    def hang_up(self) -> None:
+        """We do not understand each other: the old one ends, as by a signal."""
+        self._post.close()
+
     def say_farewell(self) -> None:
         """Nothing is sent back any more."""
         self._say(Farewell())
@@ -141,8 +151,11 @@ class Predecessor:
         return None if parcel is None else (read_word(parcel.data), parcel.descriptors)
 
     def give(self, place: str, number: int, begun: bytes) -> bool:
-        """A connection on which something is asked that only the old daemon can answer; false: it is gone."""
-        return self._say(ConnectionGoes(place, begun), (number,))
+        """A connection on which something is asked that only the old daemon can answer; false: it is gone.
+
+        The descriptor is the caller's only if it is.
+        """
+        return self._post.give(write_word(ConnectionGoes(place, begun)), (number,))
 
     def _say(self, word: Word, descriptors: tuple[int, ...] = ()) -> bool:
         return self._post.send(write_word(word), descriptors)
@@ -151,6 +164,7 @@ class Predecessor:
 def arrival(word: Word, descriptors: tuple[int, ...]) -> Arrival:
     """A session or an instance that came. Raises RemoteProtocolError if it is none."""
     if not isinstance(word, SessionGoes | InstanceGoes):
+        _close_all(descriptors)
         raise RemoteProtocolError(f"{type(word).__name__} is not expected here", code="bad_parcel")
     return Arrival(word, PassedProcess(word.process, descriptors) if word.process is not None else None)
 
@@ -207,6 +221,11 @@ async def _ask(places: Places) -> None:
             raise
         text = "the daemon that runs is of a version that cannot hand over"
         raise _failed(text, hint=COLD_RESTART) from error
+
+
+def _close_all(descriptors: Iterable[int]) -> None:
+    for number in descriptors:
+        os.close(number)
 
 
 def peer_of(sock: socket.socket) -> tuple[int, int]:

@@ -186,12 +186,15 @@ class Listener:
         for sock in self._listening:
             asyncio.get_running_loop().remove_reader(sock)
         self._serve_by(self._house.app, 0)
+        for connection in self._house.upgraded:
+            connection.hold()
 
     def go_on(self) -> None:
         """After `hold`: all is as it was."""
         for sock, tls in self._listening.items():
             self._open(sock, tls)
         self._serve_by(self._house.app, self._limits.max_pipelined)
+        self._go_on_with_upgraded()
 
     def part(self, app: App) -> None:
         """After `hold`: another one accepts now; `app` says what is still to be served here."""
@@ -199,6 +202,11 @@ class Listener:
         self._close_listening()
         # One at a time: then it can be put back whenever that turns out to be right.
         self._serve_by(app, 1)
+        self._go_on_with_upgraded()
+
+    def _go_on_with_upgraded(self) -> None:
+        for connection in self._house.upgraded:
+            connection.go_on()
 
     def _serve_by(self, app: App, depth: int) -> None:
         self._house.depth, self._house.app = depth, app

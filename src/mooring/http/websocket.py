@@ -51,6 +51,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._written_bytes = 0
         self._messages = 0
         self._heard = False
+        self._is_held = False
         self._is_paused = False
         self._is_leaving = False
         """We have said goodbye: what the peer says now comes too late."""
@@ -84,6 +85,16 @@ class WebSocketConnection(asyncio.Protocol):
         self._frames.close(code, reason)
         self._flush()
 
+    def hold(self) -> None:
+        """What comes waits, until `go_on`."""
+        self._is_held = True
+        self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """After `hold`."""
+        self._is_held = False
+        self._schedule_pump()
+
     def _flush(self) -> None:
         for data in self._frames.output:
             if not self._transport.is_closing():
@@ -97,7 +108,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._heard = True
         if self._is_over:
             self._discard(len(data))
-        elif self._unfed or self._is_paused or len(data) > SLICE_BYTES:
+        elif self._unfed or self._is_paused or self._is_held or len(data) > SLICE_BYTES:
             self._unfed = memoryview(bytes(self._unfed) + data if self._unfed else data)
             self._count()
             self._transport.pause_reading()
@@ -145,7 +156,7 @@ class WebSocketConnection(asyncio.Protocol):
     def _pump(self) -> None:
         """Go on with what had to wait, one slice a turn: others want to be heard too."""
         self._pump_scheduled = False
-        if self._is_paused or self._is_over:
+        if self._is_paused or self._is_held or self._is_over:
             return
         piece, self._unfed = self._unfed[:SLICE_BYTES], self._unfed[SLICE_BYTES:]
         if piece:
@@ -223,7 +234,7 @@ class WebSocketConnection(asyncio.Protocol):
         elif not self._frames.is_open:
             if not buffered and waits.look_at_linger(now) is Overdue.LINGER:
                 self._transport.close()
-        elif self._is_paused or self._unfed:
+        elif self._is_paused or self._is_held or self._unfed:
             self._pulse.look(now, heard=True)
         elif self._frames.is_unfinished:
             if waits.look_at_request(now, state=BODY, heard=heard) is Overdue.REQUEST:

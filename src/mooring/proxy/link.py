@@ -448,6 +448,7 @@ class Link:
         self.state = CLOSED
         self._channel = None
         self._count_unread(0)
+        self.dismiss("shutting_down", "Mooring is restarted; this was not executed")
 
     def close(self, reason: str) -> None:
         """For good. Idempotent."""

@@ -16,6 +16,8 @@ LINES_PER_S = 500
 """A long traceback and more; whoever looks on reads no faster."""
 LINE_CHARACTERS = 1024
 """A longer line counts as several."""
+EXCERPT_CHARACTERS = 200
+MASKED_BYTES = 64 * 1024
 
 
 class Noise:
@@ -40,6 +42,15 @@ class Noise:
             return False
         self._taken += 1 + characters // LINE_CHARACTERS
         return True
+
+    def excerpt(self, line: bytes) -> str | None:
+        """The beginning of what a server has printed, if it may be logged.
+
+        Masked before it is cut: half a value is not found.
+        """
+        if not self.admits(min(len(line), EXCERPT_CHARACTERS)):
+            return None
+        return self.mask(line[:MASKED_BYTES].decode("utf-8", "replace"))[:EXCERPT_CHARACTERS]
 
     def end_second(self) -> None:
         """Tell what was left out, and begin anew."""

@@ -39,6 +39,7 @@ NOBODY = Purpose("nobody")
 class PassedTrunk(Struct, array_like=True):
     """See `Trunk`."""
 
+    name: str
     purpose: Purpose
     initialize_result: bytes
     repeatable: dict[str, bool]

@@ -35,12 +35,15 @@ class PassedSession(Struct, array_like=True):
     """Why the next instance is another one; empty if the present one goes along, or is there already."""
     seat: PassedTrunk | None
     """What is told of its instance, if that is of 2026-07-28."""
+    rides: str
+    """The trunk on which it goes on with others, by its name; empty: none."""
 
 
 def pack(session: Session, *, keeps_instance: bool) -> PassedSession:
     """Of a quiet session; `keeps_instance`: what it had goes along, by itself or with others."""
     channel, link = session.link.channel, session.link
-    seat = channel.trunk.pack() if isinstance(channel, Face) and channel.is_alone else None
+    trunk = channel.trunk if isinstance(channel, Face) and keeps_instance else None
+    has_seat = isinstance(channel, Face) and channel.is_alone
     asked, task_tokens = session.words.dump()
     return PassedSession(
         session.id,
@@ -55,7 +58,8 @@ def pack(session: Session, *, keeps_instance: bool) -> PassedSession:
         asked,
         task_tokens,
         "" if keeps_instance else RESTARTED if link.is_live else link.reset_by,
-        seat if keeps_instance else None,
+        trunk.pack() if trunk is not None and has_seat else None,
+        trunk.name if trunk is not None and not has_seat else "",
     )
 
 

@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from mooring.errors import Unavailable
 from mooring.proxy.era_backend import EraBackend
 from mooring.proxy.face import Face
@@ -17,6 +19,7 @@ from mooring.proxy.passing import PassedSession, unpack
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel
 from mooring.proxy.session import RESTARTED, Session
+from mooring.proxy.shared_face import SharedFace
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
 from mooring.proxy.stateless_call import StatelessReply
@@ -142,22 +145,36 @@ class Proxy:
             session.remember(kept.memory)
 
     def adopt(self, passed: PassedSession, channel: Channel | None) -> bool:
-        """A session that another Mooring had, and its instance if that came too; False: that is useless."""
+        """A session that another Mooring had, and its instance if that came too; False: that is useless.
+
+        Raises msgspec.DecodeError or RemoteProtocolError if what is told of it makes no sense.
+        """
         session = self._make(passed.id, passed.principal, passed.transport, passed.client)
-        unpack(passed, session)
-        face = None
-        if passed.seat is not None and channel is not None:
-            face = self.stateless.seated(passed.seat, channel)
+        try:
+            unpack(passed, session)
+        except msgspec.DecodeError:
+            del self.sessions[session.id]
+            raise
         if channel is not None and passed.seat is None:
             session.link.adopt(channel)
-        elif not passed.reset_by:
+            return True
+        face = self._face_for(passed, channel)
+        if not passed.reset_by:
             session.link.wake(face)  # what it had is here
         else:
             session.on_let_go(RESTARTED)
-        return passed.seat is None or face is not None
+        return face is not None
+
+    def _face_for(self, passed: PassedSession, channel: Channel | None) -> Face | None:
+        """Of what a session had before."""
+        if passed.seat is not None and channel is not None:
+            return self.stateless.seated(passed.seat, channel)
+        trunk = self._sharing.found(passed.rides) if self._sharing is not None else None
+        return SharedFace(self._sharing, self.clock, trunk) if self._sharing is not None and trunk else None
 
     def adopt_trunk(self, passed: PassedTrunk, channel: Channel) -> bool:
         """An instance of many that another Mooring had; False: it is of no use here."""
+        self.start_clock()
         if passed.purpose.kind != SHARED:
             return self.stateless.adopt(passed, channel)
         if self._sharing is not None:

@@ -340,8 +340,8 @@ class Session:
         if call is not None and b'"jsonrpc"' in line:
             self._fail(call, Failure("bad_answer", f"the server's answer is malformed: {error.message}"))
             return
-        shown = line[:200].decode("utf-8", "replace")
-        self._tell_noise("junk_on_stdout", f"skips a line of its server that is no message: {shown}")
+        if (shown := self._noise.excerpt(line)) is not None:
+            self._tell("junk_on_stdout", f"skips a line of its server that is no message: {shown}")
 
     def on_long_line(self, line: LongLine) -> None:
         """A message over the limit, or one for which there was no room."""
@@ -406,11 +406,12 @@ class Session:
         self._stats.sessions_opened += 1
         self._on_changed(self)
         call.reply.answer(line, now)
+        revision = self._noise.mask(handshake.protocol_version)
         self._tell(
             "session_opened",
-            f"opened by {self.client or 'a client'} ({handshake.protocol_version}, pid {self.pid})",
+            f"opened by {self.client or 'a client'} ({revision}, pid {self.pid})",
             client=self.client,
-            revision=handshake.protocol_version,
+            revision=revision,
             transport=self.transport,
         )
 
@@ -447,7 +448,10 @@ class Session:
             return
         self._link.works()
         if not self._link.reset_by:
-            return  # it is the one that it had
+            # It is the one that it had, together with others, and was heard before this one could hear it.
+            for line in (*handshake.news_of_change(), *self.memory.news_of_updates()):
+                self._delivery.announce(jsonrpc.parse(line), line, self._clock())
+            return
         self._stats.sessions_recovered += 1
         self._tell("session_recovered", f"goes on with pid {channel.pid}")
         for line in handshake.news_of_restart(self._link.reset_by):

@@ -15,6 +15,7 @@ from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import Face
 from mooring.proxy.riders import Errand, Ride
 from mooring.proxy.sharing import Sharing
+from mooring.proxy.trunk import Trunk
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import (
     INTERNAL_ERROR,
@@ -51,8 +52,9 @@ class _Changed(NamedTuple):
 class SharedFace(Face):
     """See the module."""
 
-    def __init__(self, sharing: Sharing, clock: Callable[[], float]) -> None:
-        super().__init__(sharing.choose(), clock, is_alone=False)
+    def __init__(self, sharing: Sharing, clock: Callable[[], float], trunk: Trunk | None = None) -> None:
+        """`trunk`: where the session was before; otherwise it is chosen."""
+        super().__init__(trunk or sharing.choose(), clock, is_alone=False)
         self.log_level: str | None = None
         self._sharing = sharing
         self._resources: dict[str, None] = {}

@@ -74,6 +74,7 @@ class Sharing:
         self._guests: dict[Trunk, dict[Guest, None]] = {}
         self._readers: dict[Trunk, dict[LogReader, None]] = {}
         self._causes: dict[Trunk, str] = {}
+        self._came_as: dict[str, Trunk] = {}
 
     @property
     def trunks(self) -> list[Trunk]:
@@ -99,8 +100,15 @@ class Sharing:
         return trunk
 
     def adopt(self, passed: PassedTrunk, channel: Channel) -> None:
-        """An instance that another Mooring had; its sessions come by themselves."""
-        self._add().adopt(passed, channel)
+        """An instance that another Mooring had, where its sessions had known it by that name."""
+        trunk = self._add()
+        trunk.adopt(passed, channel)
+        self._came_as[passed.name] = trunk
+
+    def found(self, name: str) -> Trunk | None:
+        """The one that has come by that name."""
+        trunk = self._came_as.get(name)
+        return trunk if trunk in self._guests else None
 
     def _load(self, trunk: Trunk) -> tuple[int, int]:
         return len(trunk.rides), len(self._guests[trunk])

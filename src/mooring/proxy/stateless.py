@@ -27,6 +27,7 @@ from mooring.wire.eras import REMOVED
 from mooring.wire.jsonrpc import METHOD_NOT_FOUND, Envelope
 from mooring.wire.modern import ModernRequest
 from mooring.wire.notes import is_extension
+from mooring.wire.request_state import Sealer
 from mooring.wire.revisions import MODERN
 
 __all__ = ["Stateless"]
@@ -104,9 +105,12 @@ class Stateless:
         return self._discovery
 
     @property
-    def parked(self) -> int:
-        """Calls that wait for their clients to answer a question."""
-        return sum(service.parked_calls for service in self._services if isinstance(service, HandshakeServer))
+    def parking(self) -> Sealer | None:
+        """The seal of those calls that wait for their clients to answer a question; None: there are none."""
+        for service in self._services:
+            if isinstance(service, HandshakeServer) and service.parked_calls:
+                return service.sealer
+        return None
 
     @property
     def _services(self) -> "set[Service]":

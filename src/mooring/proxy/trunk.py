@@ -347,8 +347,7 @@ class Trunk:
         ride = self.rides.get(id) if isinstance(id, int) and method is None else None
         if ride is not None and b'"jsonrpc"' in line:
             self._fail(ride, Failure("bad_answer", f"the server's answer is malformed: {error.message}"))
-        elif self._noise.admits(len(line[:200])):
-            shown = self._noise.mask(line[:200].decode("utf-8", "replace"))
+        elif (shown := self._noise.excerpt(line)) is not None:
             log.info("pid %s prints what is no message: %s", self.pid, shown)
 
     def on_answer(self, response: Envelope, line: bytes) -> None:
@@ -450,6 +449,7 @@ class Trunk:
     def pack(self) -> PassedTrunk:
         """What that one has to know."""
         return PassedTrunk(
+            self.name,
             self.purpose,
             self.memory.initialize_result,
             self.memory.repeatable,

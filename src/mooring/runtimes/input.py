@@ -47,6 +47,7 @@ class InputPipe:
         self._scheduled = False
         self._waiting = False
         self._closing = False
+        self._held = False
         self.writable = True
         """Less than the high-water mark is waiting."""
 
@@ -88,6 +89,16 @@ class InputPipe:
         if self._position - self._written > HIGH_WATER_BYTES:
             self.writable = False
         return begins
+
+    def hold(self) -> None:
+        """Not writable, until `go_on`."""
+        self._held = True
+        self.writable = False
+
+    def go_on(self) -> None:
+        """After `hold`."""
+        self._held = False
+        self._relax()
 
     def close(self) -> None:
         """Send what is queued, then the end of the input."""
@@ -148,7 +159,7 @@ class InputPipe:
             self._relax()
 
     def _relax(self) -> None:
-        if self.writable or self._closing or self._position - self._written > HIGH_WATER_BYTES:
+        if self.writable or self._held or self._closing or self._position - self._written > HIGH_WATER_BYTES:
             return
         self.writable = True
         self._on_writable()

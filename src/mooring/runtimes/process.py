@@ -120,12 +120,14 @@ class ProcessInstance:
         return PassedProcess(about, whole)
 
     def hold(self) -> None:
-        """Leave all that it says in its pipes, until `go_on`."""
+        """Leave all that it says in its pipes, and say nothing to it, until `go_on`."""
+        self.stdin.hold()
         self.stdout.pipe.pause()
         self.stderr.pipe.pause()
 
     def go_on(self) -> None:
         """After `hold`."""
+        self.stdin.go_on()
         self.stdout.turn()
         self.stderr.pipe.resume()
 
@@ -144,8 +146,8 @@ class ProcessInstance:
         self.stdout.begin_with(about.stdout)
         self.stderr.begin_with(about.stderr)
         await self.stdout.pipe.connect(Descriptor(stdout))
+        self.stdout.turn()  # at once: what comes before somebody listens must stay in the pipe
         await self.stderr.pipe.connect(Descriptor(stderr))
-        self.stdout.turn()
         # Last: at its exit it must be possible to read its last words.
         self._watch = ExitWatch(self.pid, self._on_exit, pidfd)
 

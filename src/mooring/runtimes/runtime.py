@@ -118,7 +118,7 @@ class ProcessRuntime:
     def adopt(self, spec: ProcessSpec, passed: PassedProcess) -> ProcessInstance:
         """Go on with a process that another had started; its descriptors are ours from now on.
 
-        It can be spoken to at once. It is heard as soon as a receiver is attached, which must be now.
+        It can be spoken to at once. It is heard as soon as a receiver is attached: now, or it is a spare.
         """
         instance = self._new_instance(spec, passed.about.marker)
         session = instance.greet(passed)

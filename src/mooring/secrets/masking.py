@@ -20,16 +20,28 @@ class Mask:
     """Of one server: also values that only its older processes have stay masked for a while."""
 
     def __init__(self) -> None:
-        self._names: dict[str, Reference] = {}
+        self._names: dict[str, str] = {}
         self._longest_first: list[str] = []
 
     def learn(self, values: Iterable[tuple[Reference, str]]) -> None:
         """From now on these are masked; a value of many lines line by line, as it is printed."""
-        for reference, value in values:
-            for piece in map(str.strip, value.splitlines()):
-                if len(piece) >= LEAST_CHARACTERS:
-                    self._names.pop(piece, None)
-                    self._names[piece] = reference
+        self.know(
+            (piece, str(reference))
+            for reference, value in values
+            for piece in map(str.strip, value.splitlines())
+            if len(piece) >= LEAST_CHARACTERS
+        )
+
+    @property
+    def pieces(self) -> list[tuple[str, str]]:
+        """All that is masked, and the name of each; the one learnt longest ago first."""
+        return list(self._names.items())
+
+    def know(self, pieces: Iterable[tuple[str, str]]) -> None:
+        """What another Mooring has masked."""
+        for piece, name in pieces:
+            self._names.pop(piece, None)
+            self._names[piece] = name
         for piece in list(self._names)[:-MOST_PIECES]:
             del self._names[piece]
         self._longest_first = sorted(self._names, key=len, reverse=True)

@@ -84,9 +84,13 @@ class Handshake(msgspec.Struct, rename="camel"):
             if isinstance(entry := self.capabilities.get(kind), dict) and entry.get("listChanged")
         ]
 
+    def news_of_change(self) -> list[bytes]:
+        """That every list may differ."""
+        return [jsonrpc.notification(method) for method in self.changed_lists()]
+
     def news_of_restart(self, cause: str) -> list[bytes]:
         """What a client is told when a new instance has taken over: nothing it was not prepared for."""
-        news = [jsonrpc.notification(method) for method in self.changed_lists()]
+        news = self.news_of_change()
         if "logging" in self.capabilities:
             text = f"The server was restarted ({cause}); what it kept in memory is gone."
             params = {"level": "warning", "logger": "mooring", "data": text}
@@ -282,6 +286,13 @@ class Memory:
             self._subscribe(_params(params).uri, bytes(params))
         elif method == "resources/unsubscribe":
             self._subscriptions.pop(_params(params).uri, None)
+
+    def news_of_updates(self) -> list[bytes]:
+        """That every resource may differ of which the client wants to hear."""
+        return [
+            jsonrpc.notification("notifications/resources/updated", {"uri": uri})
+            for uri in self._subscriptions
+        ]
 
     def is_subscribed(self, uri: str) -> bool:
         """Will the next instance be told of it?"""

@@ -42,7 +42,7 @@ class Sealer:
     """Makes and checks them."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._key = key or secrets.token_bytes(32)
+        self.key = key or secrets.token_bytes(32)
 
     def seal(self, claims: Claims) -> str:
         """The state for a client."""
@@ -51,14 +51,8 @@ class Sealer:
 
     def open(self, state: str, wanted: bytes, now: float) -> Opened:
         """Check one; `wanted` is the digest of the request it came with."""
-        if len(state) > MAX_CHARACTERS:
-            return Opened(None, "requestState is not one of ours")
-        try:
-            data = base64.b64decode(state.encode(), altchars=b"-_", validate=True)
-        except ValueError:
-            return Opened(None, "requestState is not one of ours")
-        seal, payload = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
-        if not hmac.compare_digest(seal, self._mac(payload)):
+        payload = self._payload(state)
+        if payload is None:
             return Opened(None, "requestState is not one of ours, or was changed")
         claims = msgspec.json.decode(payload, type=Claims)
         if not hmac.compare_digest(claims.digest, wanted):
@@ -67,8 +61,23 @@ class Sealer:
             return Opened(None, "requestState has expired: call again without it")
         return Opened(claims)
 
+    def has_sealed(self, state: str) -> bool:
+        """Is it one that was made with this key, whatever it says?"""
+        return self._payload(state) is not None
+
+    def _payload(self, state: str) -> bytes | None:
+        """What is said, if the seal is good."""
+        if len(state) > MAX_CHARACTERS:
+            return None
+        try:
+            data = base64.b64decode(state.encode(), altchars=b"-_", validate=True)
+        except ValueError:
+            return None
+        seal, payload = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
+        return payload if hmac.compare_digest(seal, self._mac(payload)) else None
+
     def _mac(self, payload: bytes) -> bytes:
-        return hmac.new(self._key, payload, hashlib.sha256).digest()
+        return hmac.new(self.key, payload, hashlib.sha256).digest()
 
 
 def digest(principal: str, method: str, params: bytes) -> bytes:

@@ -7,7 +7,7 @@ for outside it.
 Rules:
 - The store is written first: whatever happens then, the next start finds what was wanted.
 - `stop` and `remove` win: they take effect in every state, and whoever was about to start the server
-  finds that out after its wait (`overtaken`).
+  finds that out after its wait (`conflict`).
 - A name has at most one generation that is not ending. One that ends may overlap with the next.
 - One server's trouble is its own.
 - What was made from a file (its origin) is replaced or removed in the name of that file only, or by somebody
@@ -374,6 +374,8 @@ class Fleet:
             if server.wanted.is_stopped and live is not None:
                 self._addresses.close(name, "it was stopped")
                 raise _conflict(name, "was stopped meanwhile")
+            if server.live is not None:
+                raise _conflict(name, "was started meanwhile")
             try:
                 await self._begin(server, cause, successor)
             except MooringError as error:
@@ -451,8 +453,10 @@ class Fleet:
                 then()
             return 0
         self._leaving.add(live)
-        cut = await live.end(cause, calls_s, then)
-        self._leaving.discard(live)
+        try:
+            cut = await live.end(cause, calls_s, then)
+        finally:
+            self._leaving.discard(live)
         if server.live is live:
             server.live = None
             if not server.is_removed:

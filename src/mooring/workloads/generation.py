@@ -120,7 +120,8 @@ class Generation:
             workload.proxy.stats.dump(),
             list(workload.recollection.exits),
             elsewhere,
-            workload.proxy.stateless.parked > 0,
+            parking.key if (parking := workload.proxy.stateless.parking) is not None else b"",
+            workload.mask.pieces,
         )
 
     async def flush(self) -> None:
@@ -155,6 +156,7 @@ class Generation:
             log.error("%s: its sessions cannot be read: %s", self.name, error.message)
         self._keeper.know(self._records)
         workload = self.workload
+        workload.mask.know(passed.values)
         passed.learnt.tell(workload)
         workload.proxy.stats.load(passed.counts)
         workload.recollection.exits.extend(passed.exits)

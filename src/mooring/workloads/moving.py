@@ -5,6 +5,7 @@ spare. Nothing is under way with it. It is held while it is told of; then it goe
 """
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from mooring.errors import RemoteProtocolError
 from mooring.proxy.face import Face
@@ -19,7 +20,15 @@ from mooring.runtimes.program import ProcessSpec
 from mooring.supervise.supervisor import Supervisor
 from mooring.workloads.crew import Crew
 
-__all__ = ["Departure", "Moving"]
+__all__ = ["Departure", "Moving", "Told"]
+
+
+class Told(NamedTuple):
+    """What is told of a departure."""
+
+    packed: PassedSession | PassedTrunk | None
+    """None: it is a spare."""
+    process: PassedProcess | None
 
 
 class Departure:
@@ -50,17 +59,22 @@ class Departure:
         if self._instance is not None and self._crew.has(self._instance):
             self._instance.go_on()
 
-    def pack(self, trunks: "set[Trunk]") -> PassedSession | PassedTrunk | None:
-        """What is told of it beside its process; None: it is a spare. `trunks`: those that go as well."""
+    def tell(self, trunks: "set[Trunk]") -> "Told | None":
+        """What is told of it; None: it was an instance, and has ended meanwhile.
+
+        `trunks`: those of which was told, so that sessions find them there.
+        """
+        process = self._instance.describe() if self._instance is not None else None
         if self.session is not None:
             face = self.session.link.channel
             rides = isinstance(face, Face) and face.trunk in trunks
-            return pack(self.session, keeps_instance=self._instance is not None or rides)
-        return self._trunk.pack() if self._trunk is not None else None
-
-    def process(self) -> PassedProcess | None:
-        """Its process, if it has one."""
-        return self._instance.describe() if self._instance is not None else None
+            return Told(pack(self.session, keeps_instance=process is not None or rides), process)
+        if process is None:
+            return None
+        if self._trunk is None:
+            return Told(None, process)
+        trunks.add(self._trunk)
+        return Told(self._trunk.pack(), process)
 
     def go(self) -> None:
         """Another Mooring has it. First the trunk: what its session takes leave of is not to hear of that."""
@@ -85,8 +99,8 @@ class Moving:
 
     # Going
 
-    def all(self) -> tuple[list[Departure], set[Trunk]]:
-        """All that can go now, and the trunks among it: first what sessions find there when they come."""
+    def all(self) -> list[Departure]:
+        """All that can go now: first what sessions find there when they come."""
         sessions = [one for session in self._sessions() if (one := self.session(session)) is not None]
         going = {one.session for one in sessions}
         used = {
@@ -94,8 +108,8 @@ class Moving:
             for session in self._sessions()
             if session not in going and isinstance(session.link.channel, Face)
         }
-        trunks = {trunk: one for trunk, one in self._trunks() if trunk not in used}
-        return [*self._spares(), *trunks.values(), *sessions], set(trunks)
+        trunks = [one for trunk, one in self._trunks() if trunk not in used]
+        return [*self._spares(), *trunks, *sessions]
 
     def session(self, session: Session) -> Departure | None:
         """One that comes back by its id, if it can go now."""
@@ -131,10 +145,14 @@ class Moving:
     # Coming
 
     def adopt(self, passed: PassedSession, process: PassedProcess | None) -> None:
-        """Go on with a session, and its instance if it has one."""
+        """Go on with a session, and its instance if it has one. Raises as `Proxy.adopt` does."""
         instance = self._take_in(process) if process is not None else None
-        if not self._proxy.adopt(passed, instance) and instance is not None:
-            self.on_useless(instance)
+        is_used = False
+        try:
+            is_used = self._proxy.adopt(passed, instance)
+        finally:
+            if instance is not None and not is_used:
+                self.on_useless(instance)
 
     def adopt_instance(self, passed: PassedTrunk | None, process: PassedProcess) -> None:
         """Go on with one that many use; or, if nothing is told of it, with a spare."""

@@ -56,5 +56,7 @@ class PassedGeneration(Struct):
     exits: list[Ended]
     elsewhere: list[str]
     """Its sessions that come later, or end where they are."""
-    has_parked: bool
-    """Calls wait there for their clients to answer a question: what goes on with one belongs there."""
+    parked_key: bytes
+    """Of the seal of calls that wait there for their clients to answer a question; empty: there are none."""
+    values: list[tuple[str, str]]
+    """What its processes were given that must not be shown, and what is shown instead."""

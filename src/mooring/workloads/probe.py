@@ -79,11 +79,9 @@ class Probe(Deaf):
         try:
             message = jsonrpc.parse(line)
         except RemoteProtocolError:
-            shown = line[:200].decode("utf-8", "replace")
-            extra = {"event": "junk_on_stdout", "server": self._name}
-            if self._noise.admits(len(shown)):
-                text = "%s prints what is no MCP message: %s"
-                log.info(text, self._name, self._noise.mask(shown), extra=extra)
+            if (shown := self._noise.excerpt(line)) is not None:
+                extra = {"event": "junk_on_stdout", "server": self._name}
+                log.info("%s prints what is no MCP message: %s", self._name, shown, extra=extra)
             return
         if message.is_response:
             self._requests.resolve(message)

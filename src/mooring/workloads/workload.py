@@ -72,7 +72,7 @@ class Workload:
             raise ValueError("references need somebody who follows them")
         self.definition = definition
         self._resolving = resolving
-        self._mask = Mask()
+        self.mask = Mask()
         self.name = definition.name
         self.exits = 0
         self._clock = clock
@@ -86,7 +86,7 @@ class Workload:
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
         self.proxy = Proxy(self, definition.sessions, clock, definition.name)
-        self.proxy.noise.mask = self._mask
+        self.proxy.noise.mask = self.mask
         self.unfinished = Budget(definition.sessions.budget_bytes, definition.max_instances)
         """What instances have written of lines that have not ended."""
         runtime = ProcessRuntime(
@@ -223,7 +223,7 @@ class Workload:
         lent = self._crew.take_back(channel)
         if lent is None:
             return
-        reason = self._mask(reason)  # it may be what the server said
+        reason = self.mask(reason)  # it may be what the server said
         if failed:
             self._on_failed(lent, reason)
         self._dismiss(lent.instance, reason)
@@ -268,7 +268,7 @@ class Workload:
         if self._resolving is None or not self.definition.env_references:
             return self._spec
         resolved = await self._resolving.resolve(self.definition)
-        self._mask.learn(resolved.values.items())
+        self.mask.learn(resolved.values.items())
         return replace(self._spec, env={**self._spec.env, **resolved.variables})
 
     async def _learn_values(self) -> None:
@@ -353,7 +353,7 @@ class Workload:
     # What instances do by themselves
 
     def _on_stderr(self, pid: int, text: str) -> None:
-        text = self._mask(text)
+        text = self.mask(text)
         self.recollection.heard(pid, text)
         if self.proxy.noise.admits(len(text)):
             server_log.info("%s", text, extra={"server": self.name, "pid": pid, "event": "server_stderr"})
@@ -373,10 +373,8 @@ class Workload:
                 return
         elif lent is None:
             return  # asked for
-        self.exits += 1
         ran_s = self._clock() - instance.started_at
-        self.recollection.exits.append(Ended(self._wall(), instance.pid, exit, ran_s))
-        self._on_happening(exit_happening(instance.pid, exit, ran_s))
+        self._note_end(instance, exit, exit_happening(instance.pid, exit, ran_s))
         since = lent.since if lent is not None else instance.started_at
         others_work = bool(self._crew.working)
         self.supervisor.instance_exited(instance.n, since, str(exit), others_working=others_work)
@@ -393,15 +391,19 @@ class Workload:
 
     def _on_failed(self, lent: Lent, reason: str) -> None:
         """An instance runs, and does not do its part: it counts as if it had ended by itself."""
-        self.exits += 1
         instance = lent.instance
+        self._note_end(instance, Exit(None, None), given_up_happening(instance.pid, reason))
         others_work = bool(self._crew.working)
         self.supervisor.instance_exited(instance.n, lent.since, reason, others_working=others_work)
         line = failure_line(self.name, instance.pid, reason, self.supervisor.snapshot())
         log.log(line.level, line.text, extra=self._about(instance, "server_given_up"))
+
+    def _note_end(self, instance: ProcessInstance, exit: Exit, happening: Happening) -> None:
+        """Before the supervisor draws its conclusions, which are news, too."""
+        self.exits += 1
         ran_s = self._clock() - instance.started_at
-        self.recollection.exits.append(Ended(self._wall(), instance.pid, Exit(None, None), ran_s))
-        self._on_happening(given_up_happening(instance.pid, reason))
+        self.recollection.exits.append(Ended(self._wall(), instance.pid, exit, ran_s))
+        self._on_happening(happening)
 
     # Being ready
 
@@ -456,7 +458,7 @@ class Workload:
             self.revision = handshake.protocol_version
             self.on_met(handshake)
         except ServerFailed as error:
-            error.message = self._mask(error.message)
+            error.message = self.mask(error.message)
             if error.code == "initialize_refused" and await self._speaks_modern():
                 self.release(channel, "it speaks another era")
                 return

@@ -24,14 +24,19 @@ def main(words: list[str]) -> int:
     (RUNTIME / "asked").open("a").write(" ".join(words) + "\n")
     verb, unit = words[0], words[-1]
     enabled, pid = RUNTIME / f"{unit}.enabled", RUNTIME / f"{unit}.pid"
+    wanted = CONFIG / "default.target.wants" / unit
     if (RUNTIME / "broken").exists():
         print("Failed to connect to bus: No medium found", file=sys.stderr)
         return 1
     if verb == "enable":
         (CONFIG / unit).read_text()
         enabled.touch()
+        wanted.parent.mkdir(exist_ok=True)
+        wanted.unlink(missing_ok=True)
+        wanted.symlink_to(CONFIG / unit)
     elif verb == "disable":
         enabled.unlink(missing_ok=True)
+        wanted.unlink(missing_ok=True)
         stop(pid)
     elif verb == "start" and not runs(pid):
         start(CONFIG / unit, pid)

@@ -164,12 +164,16 @@ async def test_a_damaged_state_is_kept_aside_and_told_of(tmp_path: Path) -> None
         await place.done("daemon", "stop")
         damaged = b"SQLite format 3\0" + os.urandom(5000)
         (place.state / "state.db").write_bytes(damaged)
-        await place.done(*TWO)
+        status, _, err = await place.mooring(*TWO)
+        assert status == 0
         assert [one["name"] for one in await place.told("ls")] == ["two"]
         [aside] = place.state.glob("state.db.damaged-*")
         assert aside.read_bytes() == damaged
+        assert f"warning: the state was damaged: it is kept as {aside}," in err
         said = (place.state / "daemon.log").read_text()
         assert re.search(f"was damaged: it is kept as {aside.name}.*add them again", said)
+        await place.done("daemon", "stop")
+        assert "damaged" not in (await place.mooring("daemon", "start"))[2], "it is told of once"
 
 
 async def test_a_state_of_a_newer_mooring_is_refused(tmp_path: Path) -> None:

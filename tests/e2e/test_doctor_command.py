@@ -68,6 +68,30 @@ async def test_others_can_read_it(tmp_path: Path) -> None:
         (place.state / "token").touch(0o644)
         told = only(await examined(place), "files")
         assert str(place.state / "token") in told and f"chmod -R go= {place.state}" in told
+        assert told.startswith("others can read")
+        place.state.chmod(0o777)
+        assert only(await examined(place), "files").startswith("others can change")
+
+
+async def test_a_state_directory_that_cannot_be_one(tmp_path: Path) -> None:
+    place = Home(tmp_path / "state")
+    place.state.touch(0o600)
+    told = only(await examined(place), "files")
+    assert "is no directory → move it away" in told and "chmod" not in told
+    place.environment["MOORING_STATE_DIR"] = "/proc/nope"
+    [one] = (await examined(place))["files"]
+    assert "cannot be made: /proc takes no directory" in one["text"] and one["level"] == "problem"
+
+
+async def test_secrets_that_are_damaged_or_were_put_aside(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        place.state.mkdir(mode=0o700)
+        secrets = place.state / "secrets.json"
+        secrets.touch(0o600)
+        secrets.write_text("{")
+        assert "is damaged → put back a good copy" in only(await examined(place), "secrets")
+        secrets.rename(place.state / "secrets.json.damaged-20260101T000000Z")
+        assert "were put aside" in only(await examined(place), "secrets", "note")
 
 
 async def test_a_disk_that_is_full_or_read_only(tmp_path: Path) -> None:
@@ -136,10 +160,16 @@ async def test_a_port_that_is_taken_or_not_the_one_that_was_meant(tmp_path: Path
             place.environment["MOORING_PORT"] = str(port)
             told = only(await examined(place), "port")
             assert f"pid {os.getpid()}" in told and "MOORING_PORT=" in told
+            _, _, err = await place.mooring("daemon", "start")
+            assert told.partition(" → ")[2] in err, "the same advice"
         place.environment["MOORING_PORT"] = "0"
         await place.done("run", "demo", "--", *DEMO)
         place.environment["MOORING_PORT"] = str(port)
         assert f"MOORING_PORT says {port}" in only(await examined(place), "port", "note")
+        place.environment["MOORING_PORT"] = "abc"
+        found = await examined(place)
+        place.environment["MOORING_PORT"] = "0"
+        assert "is no port" in only(found, "port") and found["daemon"][0]["level"] == "ok"
 
 
 async def test_servers_in_trouble(tmp_path: Path) -> None:

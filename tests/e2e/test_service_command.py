@@ -86,5 +86,24 @@ async def test_no_systemd_and_one_that_fails_are_explained(tmp_path: Path) -> No
         place.environment["PATH"] = usual
         runtime = with_systemd(place, tmp_path)
         (runtime / "broken").touch()
-        status, _, err = await place.mooring("service", "install")
+        status, out, err = await place.mooring("service", "install")
         assert status == 1 and "Failed to connect to bus" in err and "su or sudo" in err
+        assert "in a container" in err and "mooring serve" in err
+        assert "is written" not in out and not (tmp_path / UNIT).exists(), "it takes its file back"
+
+
+async def test_a_systemd_that_cannot_be_reached_keeps_no_file(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        runtime = with_systemd(place, tmp_path)
+        await place.done("service", "install")
+        await place.done("daemon", "stop")
+        written = (tmp_path / UNIT).read_text()
+        (runtime / "broken").touch()
+        place.environment["MOORING_PORT"] = "4999"
+        assert (await place.mooring("service", "install"))[0] == 1
+        assert (tmp_path / UNIT).read_text() == written, "what was there is there again"
+
+        status, out, err = await place.mooring("service", "uninstall")
+        assert status == 1 and "is removed" in out and "systemd could not be told" in err
+        assert not [path for path in (tmp_path / "config").rglob("*") if not path.is_dir()], "no link either"
+        assert await place.done("service", "uninstall") == "There is no service\n"

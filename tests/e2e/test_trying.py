@@ -124,10 +124,10 @@ async def test_what_goes_wrong_is_told(tmp_path: Path) -> None:
         status, out, err = await place.mooring("call", "demo", "add", "--json", '{"a": "x"}')
         assert (status, out, err) == (1, "", "error: a must be a number (error -32602)\n"), "sent as given"
         status, out, err = await place.mooring("call", "demo", "crash")
-        assert (status, out) == (1, "") and err.startswith('data: {"reason": "server_exited", ')
-        assert (
-            "error: the server ended (exit status 1)" in err and "hint: mooring logs demo tells more" in err
-        )
+        assert (status, out) == (1, "") and err.startswith("error: the server ended (exit status 1)")
+        assert "\nhint: mooring logs demo tells more\nreason: server_exited\n" in err
+        status, _, err = await place.mooring("call", "demo", "add", "--json", '{"a": 1')
+        assert status == 2 and err.startswith("error: what follows --json is not JSON")
         status, out, err = await place.mooring("call", "demo", "roots")
         assert status == 1 and out == "the client has no roots capability\n" and "says that it failed" in err
         status, out, err = await place.mooring("call", "demo", "sleep", "seconds=60", "--timeout", "500ms")

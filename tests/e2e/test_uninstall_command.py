@@ -40,6 +40,17 @@ async def test_no_trace_is_left(tmp_path: Path) -> None:
         assert (await place.done("uninstall")).startswith("There is nothing to remove")
 
 
+async def test_what_cannot_be_done_does_not_keep_the_rest(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        runtime = with_systemd(place, tmp_path)
+        await place.done("service", "install")
+        (runtime / "broken").touch()
+        status, out, err = await place.mooring("uninstall", "--yes")
+        assert status == 1 and "The rest is done" in out
+        assert err.count("error:") == 1 and "systemd could not be told" in err
+        assert not place.state.exists() and not (tmp_path / UNIT).exists()
+
+
 async def test_secrets_go_too_those_of_the_keyring_included(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         place.environment |= {

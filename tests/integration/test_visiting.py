@@ -1,6 +1,7 @@
 """A visit to a server: what it asks, how it ends, and that its bounds hold."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -115,6 +116,32 @@ async def test_a_server_that_opens_no_session_is_not_waited_for() -> None:
         with pytest.raises(Unavailable, match="no answer to initialize"):
             await visit(server.url, calling(), open_timeout_s=0.2)
         assert said(server) == ["initialize"], "which nobody may cancel"
+
+
+MUTE = (sys.executable, "-c", "import sys; sys.stdin.read()")
+
+
+async def test_a_visit_that_ends_before_its_session_is_open_leaves_none() -> None:
+    async with hosting(MUTE, spare=0) as host:
+        with pytest.raises(Unavailable, match="no answer to initialize"):
+            await visit(host.url, calling(), open_timeout_s=0.5)
+        ended = await host.logged("session_closed")
+        assert "left before it was open" in ended.getMessage()
+
+
+async def test_a_session_that_has_a_name_and_is_not_open_yet_is_ended_by_it() -> None:
+    async def begin(asked: Asked, wire: Wire) -> bytes | None:
+        if asked.method == "DELETE":
+            return answer(status="204 Gone")
+        wire.send(stream_head(Mcp_Session_Id="early"))
+        await wire.closed_by_peer()
+        return None
+
+    async with raw_server(begin) as server:
+        with pytest.raises(Unavailable, match="no answer to initialize"):
+            await visit(server.url, calling(), open_timeout_s=0.5)
+        assert said(server) == ["initialize", "DELETE"]
+        assert server.requests[-1].headers["mcp-session-id"] == "early"
 
 
 async def test_a_server_that_does_not_hear_of_the_cancellation_is_not_waited_for(

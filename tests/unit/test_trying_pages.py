@@ -130,6 +130,7 @@ def test_what_a_resource_and_a_prompt_give() -> None:
         (Data("", "image/png", "image"), "demo-picture-image.png"),
         (Data("", "image/jpeg; q=1", "image"), "demo-picture-image.jpg"),
         (Data("", "", "audio"), "demo-picture-audio.bin"),
+        (Data("", "audio/wav", "audio"), "demo-picture-audio.wav"),
         (Data("", "image/png", "resource", "file:///a/b.gif"), "b.gif"),
         (Data("", "image/png", "resource", "x://host/name"), "name.png"),
         (Data("", "", "resource", "file:///../../etc/.bashrc"), "bashrc.bin"),

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import re
 import sys
 import tty
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from mooring.cli.trying import sideline as sideline_module
 from mooring.cli.trying.elicitation import Elicitation
 from mooring.cli.trying.sideline import MAX_ANSWER_BYTES, Sideline
 from tests.support import within
@@ -57,6 +59,47 @@ async def test_lines_take_the_place_of_the_bar_and_it_comes_back_below() -> None
         assert os.read(keyboard, 4096).decode().replace("\x1b[31m", "").replace("\x1b[0m", "") == (
             f"\r\x1b[2K{bar}\r\x1b[2Ka\\x1b[2Jb\n{bar}\r\x1b[2Kerror: c\n{bar}\r\x1b[2K"
         )
+
+
+async def test_who_is_waited_for_is_told_until_there_is_more_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sideline_module, "WAIT_S", 0.01)
+    monkeypatch.setenv("NO_COLOR", "1")
+    with terminal() as keyboard:
+        sideline = Sideline(verbose=False)
+        seen = ""
+
+        async def shows(text: str) -> None:
+            nonlocal seen
+            while not re.sub(r"\d+ s", "N s", seen).endswith(text):
+                seen += (await asyncio.to_thread(os.read, keyboard, 4096)).decode()
+
+        async with within():
+            async with sideline.waiting_for("de\x1bmo"):
+                await shows("\r\x1b[2Kwaiting for de\\x1bmo … N s")
+                sideline.progress({"progress": 1})
+                await shows("\r\x1b[2K… 1")
+                await asyncio.sleep(0.05)
+                answering = asyncio.create_task(sideline.ask("? "))
+                await shows("… 1\r\x1b[2K? ")
+                await asyncio.sleep(0.05)
+                os.write(keyboard, b"x\n")
+                await answering
+                await shows("… 1\r\x1b[2K? \r\x1b[2Kwaiting for de\\x1bmo … N s")
+            await shows("\r\x1b[2K")
+
+
+async def test_off_a_terminal_nothing_is_waited_for_aloud(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sideline_module, "WAIT_S", 0.01)
+    async with Sideline(verbose=False).waiting_for("demo"):
+        await asyncio.sleep(0.05)
+    assert capsys.readouterr().err == ""
+
+
+async def test_who_asks_nothing_in_particular(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await Elicitation(Sideline(verbose=False), "x").answer({"message": " "}) == {"action": "decline"}
+    assert capsys.readouterr().err.startswith("x asks you something\n")
 
 
 async def test_of_two_questions_the_second_waits_for_the_first() -> None:

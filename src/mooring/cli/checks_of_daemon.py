@@ -11,6 +11,7 @@ from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.findings import Finding, Level
 from mooring.cli.telling import state_in_words
 from mooring.errors import MooringError
+from mooring.host.neighbours import advice
 from mooring.host.ownership import holder
 from mooring.host.places import Places
 from mooring.http.port_owner import port_owner
@@ -106,7 +107,7 @@ def check_port(places: Places, daemon: Daemon, environment: Mapping[str, str]) -
                 "port",
                 Level.PROBLEM,
                 f"port {places.port} cannot be had: {f'{owner} listens there' if owner else error.strerror}",
-                "end that program, or choose another port: MOORING_PORT=4671",
+                advice(places.port),
             )
             return
     yield Finding("port", Level.OK, f"port {places.port} is free" if places.port else "any port will do")

@@ -5,6 +5,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from mooring import __version__
 from mooring.cli.findings import Finding, Level
 from mooring.host.places import Places
+from mooring.secrets.vault import Vault
 from mooring.store.database import DAMAGED, FILE_NAME
 from mooring.store.peek import look_for_damage
 from mooring.store.schema import NEWEST
@@ -24,6 +26,7 @@ __all__ = [
     "check_files",
     "check_limits",
     "check_programs",
+    "check_secrets",
     "check_state",
 ]
 
@@ -45,17 +48,16 @@ LAUNCHERS = {
 def check_files(places: Places) -> Iterator[Finding]:
     """The state directory: there, ours, nobody else's to read, and can be written."""
     state = places.state
+    elsewhere = "set MOORING_STATE_DIR to another directory"
     if not state.exists():
-        nearest = next(parent for parent in state.parents if parent.exists())
-        if os.access(nearest, os.W_OK | os.X_OK):
-            yield Finding("files", Level.OK, f"{state} is made when it is needed")
+        if why := _cannot_be_made(state):
+            text = f"{state} is not there and cannot be made: {why}"
+            yield Finding("files", Level.PROBLEM, text, f"make it yourself, or {elsewhere}")
         else:
-            yield Finding(
-                "files",
-                Level.PROBLEM,
-                f"{state} is not there and cannot be made: {nearest} is not writable for you",
-                "make it writable, or set MOORING_STATE_DIR to another directory",
-            )
+            yield Finding("files", Level.OK, f"{state} is made when it is needed")
+        return
+    if not state.is_dir():
+        yield Finding("files", Level.PROBLEM, f"{state} is no directory", f"move it away, or {elsewhere}")
         return
     about = state.stat()
     if about.st_uid != os.getuid():
@@ -70,22 +72,29 @@ def check_files(places: Places) -> Iterator[Finding]:
             "files",
             Level.PROBLEM,
             f"{state} cannot be written",
-            f"chmod u+rwx {state}; or set MOORING_STATE_DIR to another directory",
+            f"chmod u+rwx {state}; or {elsewhere}",
         )
-    elif open_to_others := [path for path in (state, *sorted(state.iterdir())) if _is_open(path)]:
+    elif open_to_others := [path for path in (state, *sorted(state.iterdir())) if _mode(path) & 0o077]:
         names = ", ".join(map(str, open_to_others))
-        yield Finding(
-            "files",
-            Level.PROBLEM,
-            f"others can read what is yours: {names}",
-            f"chmod -R go= {state}",
-        )
+        deed = "change" if any(_mode(path) & 0o022 for path in open_to_others) else "read"
+        text = f"others can {deed} what is yours: {names}"
+        yield Finding("files", Level.PROBLEM, text, f"chmod -R go= {state}")
     else:
         yield Finding("files", Level.OK, f"{state} is yours alone")
 
 
-def _is_open(path: Path) -> bool:
-    return not path.is_symlink() and bool(path.stat().st_mode & 0o077)
+def _cannot_be_made(directory: Path) -> str:
+    """Why; empty if it can. Only who tries knows: not every file system says what it takes."""
+    nearest = next(parent for parent in directory.parents if parent.exists())
+    try:
+        Path(tempfile.mkdtemp(prefix=".mooring-", dir=nearest)).rmdir()
+    except OSError as error:
+        return f"{nearest} takes no directory ({error.strerror})"
+    return ""
+
+
+def _mode(path: Path) -> int:
+    return 0 if path.is_symlink() else path.stat().st_mode
 
 
 def check_state(places: Places) -> Iterator[Finding]:
@@ -120,6 +129,21 @@ def check_state(places: Places) -> Iterator[Finding]:
         )
     else:
         yield Finding("state", Level.OK, f"{path.name} is whole")
+
+
+def check_secrets(places: Places) -> Iterator[Finding]:
+    """What `mooring secret` keeps: whole, of a version that we know."""
+    if not places.state.is_dir():
+        return
+    for aside in sorted(places.state.glob(f"{places.secrets.name}.damaged-*")):
+        yield Finding(
+            "secrets",
+            Level.NOTE,
+            f"damaged secrets were put aside: {aside.name}",
+            f"set again what is missing with mooring secret set NAME, then remove it: rm {aside}",
+        )
+    kept = Vault(places.secrets).all()  # whose errors say what to do
+    yield Finding("secrets", Level.OK, f"{len(kept)} kept")
 
 
 def check_disk(places: Places) -> Iterator[Finding]:

@@ -10,8 +10,9 @@ import click
 
 from mooring.cli import checks_of_daemon as of_daemon
 from mooring.cli import checks_of_machine as of_machine
-from mooring.cli.findings import Check, Level, collect, lines
+from mooring.cli.findings import Check, Finding, Level, collect, lines
 from mooring.cli.words import colourful
+from mooring.errors import UserError
 from mooring.host.places import find_places
 
 __all__ = ["examine"]
@@ -37,7 +38,14 @@ def examine(*, as_json: bool) -> int:
 
 
 def _checks() -> list[tuple[str, Check]]:
-    places, environment = find_places(os.environ), os.environ
+    environment = dict(os.environ)
+    wrong_port = []
+    try:
+        places = find_places(environment)
+    except UserError as error:  # all else can still be looked at
+        wrong_port = [Finding("port", Level.PROBLEM, error.message, error.hint)]
+        del environment["MOORING_PORT"]
+        places = find_places(environment)
     daemon = of_daemon.find_daemon(places)
     return [
         ("command", partial(of_machine.check_commands, environment)),
@@ -45,8 +53,9 @@ def _checks() -> list[tuple[str, Check]]:
         ("disk", partial(of_machine.check_disk, places)),
         ("clock", partial(of_machine.check_clock, places)),
         ("state", partial(of_machine.check_state, places)),
+        ("secrets", partial(of_machine.check_secrets, places)),
         ("daemon", partial(of_daemon.check_daemon, places, daemon)),
-        ("port", partial(of_daemon.check_port, places, daemon, environment)),
+        ("port", lambda: wrong_port or of_daemon.check_port(places, daemon, environment)),
         ("servers", partial(of_daemon.check_servers, places, daemon)),
         ("leftovers", partial(of_daemon.check_leftovers, places, daemon)),
         ("programs", partial(of_machine.check_programs, environment)),

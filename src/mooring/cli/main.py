@@ -100,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _sentence(error: click.ClickException) -> str:
     """What click says, on one line; about a value: which option's, and what is wrong with it."""
     if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
-        option = f"{error.param.opts[0]}: " if isinstance(error.param, click.Option) else ""
+        is_seen = isinstance(error.param, click.Option) and not error.param.hidden
+        option = f"{error.param.opts[0]}: " if error.param is not None and is_seen else ""
         return f"{option}{' '.join(error.message.split())}"
     return " ".join(error.format_message().split())
 

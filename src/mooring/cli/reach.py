@@ -41,6 +41,7 @@ def reach(*, start: bool = False) -> ApiClient:
 
 def _start(places: Places, client: ApiClient) -> None:
     """Start it, and wait until it answers. If somebody else does the same, one of the two is it."""
+    aside = _set_aside(places)
     _start_service()
     begins_at, process = 0, None
     give_up_at = time.monotonic() + START_S
@@ -48,6 +49,7 @@ def _start(places: Places, client: ApiClient) -> None:
         if if_it_answers(client):
             if process is not None:
                 process.returncode = 0  # it goes on without us: nobody need wait for it
+            _tell_of_damage(_set_aside(places) - aside)
             return
         if process is None or process.poll() == 0:
             # (It ends so while another one has the directory: one that is starting, or about to end.)
@@ -58,6 +60,19 @@ def _start(places: Places, client: ApiClient) -> None:
     raise Unavailable(
         "Mooring was started and does not answer", code="daemon_silent", hint=f"see {places.log}"
     )
+
+
+def _set_aside(places: Places) -> set[Path]:
+    """Every damaged state in whose place another was begun."""
+    from mooring.store.database import DAMAGED  # noqa: PLC0415 - heavy, rarely needed
+
+    return {path for path in places.state.glob(f"{DAMAGED}*") if not path.name.endswith(("-wal", "-shm"))}
+
+
+def _tell_of_damage(found: set[Path]) -> None:
+    for path in found:
+        text = f"the state was damaged: it is kept as {path}, and a new one is begun without any server"
+        print(f"warning: {text}; add them again: mooring run, or mooring up", file=sys.stderr)
 
 
 def launch(places: Places, *options: str) -> "tuple[subprocess.Popen[bytes], int]":

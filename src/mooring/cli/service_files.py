@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["LABEL", "UNIT", "Service", "launchd_agent", "service_for", "systemd_unit"]
+__all__ = ["LABEL", "TARGET", "UNIT", "Service", "launchd_agent", "service_for", "systemd_unit"]
 
 UNIT = "mooring.service"
+TARGET = "default.target"
 LABEL = "dev.mooring.daemon"
 PASSED_ON = ("MOORING_STATE_DIR", "MOORING_PORT", "XDG_STATE_HOME")
 STOP_S = 40
@@ -54,7 +55,7 @@ TimeoutStopSec={STOP_S}
 UMask=0077
 
 [Install]
-WantedBy=default.target
+WantedBy={TARGET}
 """
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from mooring.cli.service_files import LABEL, UNIT, Service, launchd_agent, systemd_unit
+from mooring.cli.service_files import LABEL, TARGET, UNIT, Service, launchd_agent, systemd_unit
 from mooring.errors import Unavailable, UserError
 
 __all__ = ["Launchd", "Manager", "Systemd", "find_manager"]
@@ -19,12 +19,22 @@ __all__ = ["Launchd", "Manager", "Systemd", "find_manager"]
 PATIENCE_S = 60.0
 """For a command of the manager; to stop the service takes as long as its calls do, within its bound."""
 
+NO_SYSTEMD = (
+    "the user's systemd must run: log in on the machine itself, not by su or sudo; "
+    "in a container there is none, run mooring serve (docs/operations.md)"
+)
+
 
 class Manager(Protocol):
     """Who has the service."""
 
     name: str
     file: Path
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that it finds at login: the file, and what says that it is to be started."""
+        ...
 
     def content(self, service: Service) -> bytes:
         """What the file must say."""
@@ -70,6 +80,11 @@ class Systemd:
         home = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
         self.file = Path(home) / "systemd" / "user" / UNIT
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """See `Manager`."""
+        return self.file.parent / f"{TARGET}.wants" / UNIT, self.file
+
     def content(self, service: Service) -> bytes:
         """See `Manager`."""
         return systemd_unit(service).encode()
@@ -110,6 +125,11 @@ class Launchd:
         self.file = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
         self._domain = f"gui/{os.getuid()}"
         self._service = f"{self._domain}/{LABEL}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """See `Manager`."""
+        return (self.file,)
 
     def content(self, service: Service) -> bytes:
         """See `Manager`."""
@@ -180,7 +200,5 @@ def _done(*words: str) -> None:
         raise Unavailable(
             f"{' '.join(words)} failed: {why}",
             code="service_failed",
-            hint="the user's systemd must run: log in on the machine itself, not by su or sudo"
-            if words[0] == "systemctl"
-            else "log in on the machine itself",
+            hint=NO_SYSTEMD if words[0] == "systemctl" else "log in on the machine itself",
         )

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from mooring.api.client import ApiClient
 from mooring.cli.reach import if_it_answers
 from mooring.cli.service_files import Service, service_for
 from mooring.cli.service_managers import Manager, find_manager
-from mooring.errors import UserError
+from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import find_places
 
 __all__ = ["install", "show", "start_if_ours", "uninstall"]
@@ -22,9 +23,8 @@ __all__ = ["install", "show", "start_if_ours", "uninstall"]
 def install() -> None:
     """`mooring service install`."""
     manager = find_manager(os.environ)
-    _write(manager.file, _content(manager))
+    _set_up(manager)
     click.echo(f"{_short(manager.file)} is written")
-    manager.enable()
     click.echo("Mooring is started at every login from now on")
     running = if_it_answers(ApiClient(find_places(os.environ).socket))
     if running is not None and not manager.is_running():
@@ -38,16 +38,46 @@ def install() -> None:
     click.echo(f"note: {manager.advice}", err=True)
 
 
+def _set_up(manager: Manager) -> None:
+    """The file is there and counts; or all is as it was."""
+    before = manager.file.read_bytes() if manager.file.exists() else None
+    _write(manager.file, _content(manager))
+    try:
+        manager.enable()
+    except MooringError:
+        if before is None:
+            manager.file.unlink(missing_ok=True)
+        else:
+            _write(manager.file, before)
+        raise
+
+
 def uninstall() -> None:
-    """`mooring service uninstall`."""
+    """`mooring service uninstall`. Without its files there is no service, whoever cannot be told of that."""
     manager = find_manager(os.environ)
-    if not manager.file.exists():
+    if not any(os.path.lexists(file) for file in manager.files):
         click.echo("There is no service")
         return
-    manager.disable()
-    manager.file.unlink(missing_ok=True)
-    manager.forget()
+    failure = _attempted(manager.disable)
+    for file in manager.files:
+        file.unlink(missing_ok=True)
+    failure = failure or _attempted(manager.forget)
     click.echo(f"{_short(manager.file)} is removed; Mooring is not started at login any more")
+    if failure is not None:
+        raise Unavailable(
+            f"{manager.name} could not be told: {failure.message}",
+            code=failure.code,
+            hint="if it runs as a service, it does until it is stopped: mooring daemon stop",
+        )
+
+
+def _attempted(deed: Callable[[], None]) -> MooringError | None:
+    """What went wrong."""
+    try:
+        deed()
+    except MooringError as error:
+        return error
+    return None
 
 
 def show(*, as_json: bool) -> None:

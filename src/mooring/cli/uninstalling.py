@@ -17,6 +17,7 @@ from mooring.cli import serving_at_login
 from mooring.cli.changing import end_daemon
 from mooring.cli.service_managers import find_manager
 from mooring.cli.telling import count
+from mooring.cli.words import show_error
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import Places, find_places
 from mooring.secrets.vault import Vault
@@ -32,6 +33,8 @@ class Step(NamedTuple):
 
     text: str
     do: Callable[[], object]
+    is_first: bool = False
+    """Nothing else is done unless this is."""
 
 
 def uninstall(*, dry_run: bool, yes: bool) -> int:
@@ -46,12 +49,27 @@ def uninstall(*, dry_run: bool, yes: bool) -> int:
             click.echo(f"  {step.text}")
     if dry_run or (steps and not _agreed(yes)):
         return 0
-    for step in steps:
-        step.do()
-    if others := _left(places):
+    failures = _do_all(steps)
+    if (others := _left(places)) and not failures:
         click.echo(f"{places.state} stays, with what is not Mooring's: {', '.join(others)}")
-    click.echo(f"Done. To remove the program itself: {_how_to_remove_the_program()}")
-    return 0
+    done = "The rest is done" if failures else "Done"
+    click.echo(f"{done}. To remove the program itself: {_how_to_remove_the_program()}")
+    for failure in failures:
+        show_error(failure.message, failure.hint)
+    return 1 if failures else 0
+
+
+def _do_all(steps: list[Step]) -> list[MooringError]:
+    """What could not be done; the rest is."""
+    failures: list[MooringError] = []
+    for step in steps:
+        try:
+            step.do()
+        except MooringError as error:
+            if step.is_first:
+                raise
+            failures.append(error)
+    return failures
 
 
 def _agreed(yes: bool) -> bool:
@@ -69,7 +87,7 @@ def _agreed(yes: bool) -> bool:
 def _steps(places: Places) -> Iterator[Step]:
     if (servers := _servers(places)) is not None:
         text = f"stop the daemon, and with it {count(servers, 'server')}, after the calls in flight"
-        yield Step(text, lambda: end_daemon(wait=True))
+        yield Step(text, lambda: end_daemon(wait=True), is_first=True)
     if (service := _service()) is not None:
         yield Step(f"remove the service {service}", serving_at_login.uninstall)
     if secrets := _secrets_elsewhere(places):
@@ -97,7 +115,7 @@ def _service() -> Path | None:
         manager = find_manager(os.environ)
     except UserError:  # nobody who could have one
         return None
-    return manager.file if manager.file.exists() else None
+    return manager.file if any(os.path.lexists(file) for file in manager.files) else None
 
 
 def _secrets_elsewhere(places: Places) -> list[str]:

@@ -182,7 +182,8 @@ def _ask(conversation: Conversation, arguments: Arguments) -> Json | Task:
         "required": ["answer"],
     }
     return _asking(
-        "elicitation/create", {"message": arguments.text("message", "?"), "requestedSchema": schema}
+        "elicitation/create",
+        {"message": arguments.text("message", "What shall I say?"), "requestedSchema": schema},
     )
 
 

@@ -5,7 +5,7 @@ import asyncio
 from mooring.api.level import LASTING_PREFIX
 from mooring.errors import ListenFailed
 
-__all__ = ["explained"]
+__all__ = ["advice", "explained"]
 
 PATIENCE_S = 1.0
 """For whoever has the port to say who it is."""
@@ -20,8 +20,12 @@ async def explained(error: ListenFailed, host: str, port: int) -> ListenFailed:
     message = error.message
     if await _is_mooring(host, port):
         message += ": another Mooring, of another user or with another MOORING_STATE_DIR"
-    hint = f"end that program, or choose another port: MOORING_PORT={port + 1 if port < 65535 else 4671}"
-    return ListenFailed(message, code=error.code, hint=hint)
+    return ListenFailed(message, code=error.code, hint=advice(port))
+
+
+def advice(port: int) -> str:
+    """What to do if somebody else has it."""
+    return f"end that program, or choose another port: MOORING_PORT={port + 1 if port < 65535 else 4671}"
 
 
 async def _is_mooring(host: str, port: int) -> bool:

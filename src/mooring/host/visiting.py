@@ -16,7 +16,6 @@ from pathlib import Path
 
 from mooring.errors import Unavailable
 from mooring.host.credentials import StoredCredentials, warn_of_listeners
-from mooring.host.loops import run_with_signals
 from mooring.host.stop import Stop
 from mooring.host.waits import until
 from mooring.http.client import Client
@@ -28,7 +27,7 @@ from mooring.remote.reach import Reach
 from mooring.remote.visitor import Company, Json, Tap, Visitor
 from mooring.wire.http import Headers
 
-__all__ = ["OPEN_S", "Errand", "VisitOptions", "main", "run"]
+__all__ = ["OPEN_S", "Errand", "VisitOptions", "run"]
 
 OPEN_S = 120.0
 """For a server to open a session, or to answer what is no call: it may have to start first."""
@@ -52,15 +51,10 @@ class VisitOptions:
     policy: RemotePolicy = field(default_factory=RemotePolicy)
 
 
-def main(options: VisitOptions, company: Company, errand: Errand, tap: Tap | None = None) -> int:
-    """Do the errand, or until a signal says stop; returns the exit status."""
-    return run_with_signals(lambda stop: run(options, company, errand, stop, tap))
-
-
 async def run(
     options: VisitOptions, company: Company, errand: Errand, stop: Stop, tap: Tap | None = None
 ) -> int:
-    """Raises MooringError for what went wrong, when the session is ended."""
+    """Do the errand; returns the exit status. Raises MooringError for what went wrong, when all is ended."""
     origin, target = parse_url(options.url, options.ca_file)
     credentials = StoredCredentials(options.headers, options.token_file)
     warn_of_listeners(credentials, origin)

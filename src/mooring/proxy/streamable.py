@@ -146,6 +146,8 @@ class StreamableHTTP:
             return
         reply = Reply(exchange, session.streams, terms.events, (message.request_id,))
         reply.headers = [(b"mcp-session-id", session.id.encode())]
+        # Until its id is on the way nobody else knows of the session: whoever leaves now cannot end it.
+        exchange.on_disconnect = partial(session.close, "its client left before it was open")
         session.request(message, line, reply)
 
     def _post_batch(self, exchange: Exchange, terms: "Terms") -> None:

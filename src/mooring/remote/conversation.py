@@ -378,12 +378,13 @@ class Conversation:
     async def aclose(self) -> None:
         """End the session; nothing is left running."""
         self._ending = self._ending or "closed"
+        begun = next((call.session for call in self._calls.values() if call.method == "initialize"), None)
         for task in (tasks := list(self._tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._notes.aclose()
         await self._session.aclose()
-        await self._session.farewell()
+        await self._session.farewell(begun)
         await self._reach.aclose()
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

@@ -103,13 +103,17 @@ class RemoteSession:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def farewell(self) -> None:
-        """Tell the server that the session has ended; what it says to that does not matter."""
-        if self.standing.session is None or not self._reach.is_up:
+    async def farewell(self, begun: bytes | None = None) -> None:
+        """Tell the server that the session has ended; what it says to that does not matter.
+
+        `begun` is one that has a name already, and was never open.
+        """
+        standing = self.standing if begun is None else Standing(session=begun)
+        if standing.session is None or not self._reach.is_up:
             return
         try:
             async with asyncio.timeout(self._policy.farewell_timeout_s):
-                (await self._endpoint.delete(self.standing)).close()
+                (await self._endpoint.delete(standing)).close()
         except (NotSent, AnswerLost, TimeoutError) as error:
             log.debug("the server did not hear of the end: %s", error)
 

@@ -259,8 +259,8 @@ def call(tool: str, words: list[Any], arguments: dict[str, Any] | None, **given:
     as it is. KEY:=JSON is JSON in any case. Instead of them --json '{…}' gives all arguments, which are
     sent as they are, without a look at the schema; --json alone prints the result as JSON.
 
-    While the server works, its progress and its messages are shown on stderr, and you are asked what it
-    asks. Ctrl-C cancels the call.
+    While the server works, its messages are shown on stderr, and its progress on a terminal or with -v;
+    you are asked what it asks. Ctrl-C cancels the call.
     """
     if arguments is not None and words:
         raise click.UsageError("give the arguments as KEY=VALUE or with --json '{…}', not both")

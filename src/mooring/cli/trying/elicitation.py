@@ -25,14 +25,15 @@ class Elicitation:
     async def answer(self, params: Json) -> Json:
         """The result of `elicitation/create`."""
         async with self._turn:
-            message = str(params.get("message", ""))
+            message = str(params.get("message", "")).strip()
+            asks = f"{self._server} asks: {message}" if message else f"{self._server} asks you something"
             if not self._sideline.has_somebody:
-                self._sideline.say(f"{self._server} asks: {message}")
+                self._sideline.say(asks)
                 self._sideline.say("declined: there is no terminal to ask at")
                 return DECLINE
             self._sideline.clear()
             self._sideline.forget_typed()
-            self._sideline.say(f"{self._server} asks: {message}")
+            self._sideline.say(asks)
             if params.get("mode") == "url":
                 return await self._visit(str(params.get("url", "")))
             return await self._fill_in(questions_of(params.get("requestedSchema")))

@@ -3,11 +3,12 @@
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mooring.cli.reach import reach
 from mooring.cli.trying import contents, pages
@@ -17,9 +18,11 @@ from mooring.cli.trying.paper import Paper, indented
 from mooring.cli.trying.schemas import Json
 from mooring.cli.trying.sideline import LogsAside, Sideline
 from mooring.cli.values import Word
-from mooring.cli.words import debugging, printable
-from mooring.errors import ServerFailed, Unavailable, UserError
+from mooring.cli.words import debugging, printable, show_error
+from mooring.errors import EXIT_STATUS, ServerFailed, Unavailable, UserError
 from mooring.host import visiting
+from mooring.host.loops import run_with_signals
+from mooring.host.stop import Stop
 from mooring.host.visiting import OPEN_S, VisitOptions
 from mooring.remote.visitor import Refused, Visitor
 
@@ -143,29 +146,41 @@ def carry_out(asked: Asked, errand: Callable[[Visit], Awaitable[int]], item: str
         finally:
             sideline.clear()
 
+    async def run(stop: Stop) -> int:
+        tap = paper.wire if asked.raw else None
+        async with sideline.waiting_for(asked.server):
+            return await visiting.run(asked.visit, Attendant(asked, sideline), visit, stop, tap)
+
     with LogsAside(sideline).listening(level):
         try:
-            tap = paper.wire if asked.raw else None
-            status = visiting.main(asked.visit, Attendant(asked, sideline), visit, tap)
+            status = run_with_signals(run)
             if status > 128:
                 sideline.say("interrupted; what was under way is cancelled")
             return status
         except Refused as error:
             if asked.as_json:
                 paper.json({"error": error.error})
-            raise _told(error, asked) from error
-        finally:
-            sideline.clear()
+            return _tell(error, asked)
 
 
-def _told(error: Refused, asked: Asked) -> ServerFailed:
-    """The server's error for people, with all that it says."""
-    data = error.error.get("data")
-    if data is not None and not (asked.as_json or asked.raw):
-        sys.stderr.write(printable(f"data: {indented(data, None)}") + "\n")
+def _tell(error: Refused, asked: Asked) -> int:
+    """The server's error for people, with all that it says; returns the exit status."""
+    if debugging(os.environ):
+        traceback.print_exception(error)
     hint = f"mooring logs {asked.server} tells more" if error.reason and ":" not in asked.server else ""
     number = f" (error {error.number})" if error.number is not None else ""
-    return ServerFailed(f"{error.message}{number}", code="refused", hint=hint)
+    show_error(f"{error.message}{number}", hint)
+    data = error.error.get("data")
+    if data is not None and not (asked.as_json or asked.raw):
+        sys.stderr.writelines(f"{printable(line)}\n" for line in _data_lines(data))
+    return EXIT_STATUS[ServerFailed]
+
+
+def _data_lines(data: Any) -> list[str]:
+    """What else an error says, beside its message."""
+    if not isinstance(data, dict):
+        return [f"data: {indented(data, None)}"]
+    return [f"{key}: {text if isinstance(text, str) else indented(text, None)}" for key, text in data.items()]
 
 
 # Looking ---------------------------------------------------------------------------------------

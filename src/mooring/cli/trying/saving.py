@@ -15,6 +15,8 @@ __all__ = ["NotBytes", "decoded", "file_name", "save"]
 
 MAX_NAME_CHARACTERS = 80
 """Of a file's name, as a server proposes it."""
+_EXTENSIONS = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/vnd.wave": ".wav"}
+"""Which not every Python knows."""
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -37,7 +39,8 @@ def file_name(data: Data, prefix: str) -> str:
     except ValueError:
         last = ""
     name = _UNFIT.sub("-", last or f"{prefix}-{data.what}").strip("-.") or data.what
-    extension = guess_extension(data.mime_type.partition(";")[0].strip().lower()) or ""
+    mime_type = data.mime_type.partition(";")[0].strip().lower()
+    extension = _EXTENSIONS.get(mime_type) or guess_extension(mime_type)
     stem = name[:MAX_NAME_CHARACTERS]
     return stem if "." in stem else stem + (extension or ".bin")
 

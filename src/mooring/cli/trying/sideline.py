@@ -1,7 +1,8 @@
 """stderr, beside the result: how far the server is, what it says for people, and questions to the user.
 
-One line at the bottom may be a progress bar: whatever else is written takes its place, and it comes back
-below. Only on a terminal is there a bar, and somebody to be asked.
+One line at the bottom may be a progress bar, or say who is waited for while there is none: whatever else is
+written takes its place, and it comes back below. Only on a terminal is there such a line, and somebody to be
+asked.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import os
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from shutil import get_terminal_size
 from typing import Any
 
@@ -25,6 +26,8 @@ __all__ = ["LogsAside", "Sideline", "bar"]
 CLEAR_LINE = "\r\x1b[2K"
 DRAW_EVERY_S = 0.05
 """A server may tell of its progress a thousand times a second; no eye follows that."""
+WAIT_S = 1.0
+"""Before it is said who is waited for, and how long already; and between two times."""
 BAR_WIDTH = 24
 MAX_ANSWER_BYTES = 64 * 1024
 """Of one line that is typed, or pasted; kernels pass on 4 KiB at most."""
@@ -64,6 +67,8 @@ class Sideline:
         self._colour = colourful(sys.stderr, os.environ)
         self._bar = ""
         self._drawn_at = 0.0
+        self._is_taken = False
+        """There is something better to see than who is waited for."""
         self.has_somebody = self._terminal and sys.stdin.isatty()
         """Can anybody be asked?"""
 
@@ -86,13 +91,39 @@ class Sideline:
                 self.say(f"progress: {bar(note, 200)}")
             return
         now = time.monotonic()
-        if not self._bar or now - self._drawn_at >= DRAW_EVERY_S:
+        if not self._is_taken or now - self._drawn_at >= DRAW_EVERY_S:
             self._drawn_at = now
-            self._bar = bar(note, get_terminal_size().columns)
-            self._write(f"{CLEAR_LINE}{self._bar}")
+            self._is_taken = True
+            self._draw(bar(note, get_terminal_size().columns))
+
+    @contextlib.asynccontextmanager
+    async def waiting_for(self, server: str) -> AsyncIterator[None]:
+        """Say so while the block takes long and nothing else is to be seen; at its end nothing is left."""
+        task = asyncio.create_task(self._tell_waiting(server), name="waiting") if self._terminal else None
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            self.clear()
+
+    async def _tell_waiting(self, server: str) -> None:
+        since = time.monotonic()
+        while True:
+            await asyncio.sleep(WAIT_S)
+            if not self._is_taken:
+                text = f"waiting for {printable(server)} … {time.monotonic() - since:.0f} s"
+                text = text[: max(get_terminal_size().columns - 1, 0)]
+                self._draw(painted(text, DIM if self._colour else ""))
+
+    def _draw(self, line: str) -> None:
+        self._bar = line
+        self._write(f"{CLEAR_LINE}{line}")
 
     def clear(self) -> None:
         """Nothing is under way any more."""
+        self._is_taken = False
         if self._bar:
             self._bar = ""
             self._write(CLEAR_LINE)
@@ -115,6 +146,13 @@ class Sideline:
     async def ask(self, prompt: str) -> str | None:
         """A line that is typed; None at the end of input (Ctrl-D)."""
         self.clear()
+        self._is_taken = True
+        try:
+            return await self._typed(prompt)
+        finally:
+            self._is_taken = False
+
+    async def _typed(self, prompt: str) -> str | None:
         self._write(printable(prompt))
         loop = asyncio.get_running_loop()
         stdin = sys.stdin.fileno()

@@ -107,3 +107,26 @@ async def test_a_systemd_that_cannot_be_reached_keeps_no_file(tmp_path: Path) ->
         assert status == 1 and "is removed" in out and "systemd could not be told" in err
         assert not [path for path in (tmp_path / "config").rglob("*") if not path.is_dir()], "no link either"
         assert await place.done("service", "uninstall") == "There is no service\n"
+
+
+async def test_a_unit_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        with_systemd(place, tmp_path)
+        unit = tmp_path / UNIT
+        unit.parent.mkdir(parents=True)
+        unit.write_text("[Unit]\nDescription=a marina\n")
+        for words in ("install", "uninstall"):
+            status, _, err = await place.mooring("service", words)
+            assert status == 2 and "was not written by Mooring" in err
+        assert "marina" in unit.read_text()
+
+
+async def test_a_link_in_the_way_is_not_written_through(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        with_systemd(place, tmp_path)
+        unit, precious = tmp_path / UNIT, tmp_path / "precious"
+        unit.parent.mkdir(parents=True)
+        precious.write_text("mine")
+        unit.with_name(f"{unit.name}.new").symlink_to(precious)
+        await place.done("service", "install")
+        assert precious.read_text() == "mine" and not unit.is_symlink()

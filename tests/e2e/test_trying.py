@@ -273,7 +273,7 @@ async def test_bytes_are_saved_and_nothing_is_written_over(tmp_path: Path) -> No
         out = await there.place.done("call", "trial", "links", *save)
         assert out == (
             "resource x://1 (one)\n  the first\nresource x://t:\ninside\n"
-            f"resource, 3 bytes, saved as {folder}/blob.bin\n"
+            f"resource, 3 bytes, saved as {folder}/trial-links-blob.bin\n"
         )
         assert "saved as" in await there.place.done("resources", "trial", "x://b/pixel.png", *save)
         found = {path.name: path.read_bytes()[:4] for path in folder.iterdir()}
@@ -281,8 +281,8 @@ async def test_bytes_are_saved_and_nothing_is_written_over(tmp_path: Path) -> No
         assert found == {
             "trial-picture-image.png": png,
             "trial-picture-image-2.png": png,
-            "blob.bin": b"\x00\x01\x02",
-            "pixel.png": png,
+            "trial-links-blob.bin": b"\x00\x01\x02",
+            "trial-pixel.png": png,
         }
 
 

@@ -78,6 +78,23 @@ async def test_what_is_not_moorings_stays(tmp_path: Path) -> None:
         assert [path.name for path in place.state.iterdir()] == ["thesis.tex"]
 
 
+async def test_what_lies_among_its_files_or_behind_a_link_stays(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "old.log").write_text("years of work")
+    async with home(tmp_path) as place:
+        place.state.mkdir(mode=0o700)
+        (place.state / "logs").symlink_to(precious)
+        await place.done("run", "demo", "--", *DEMO)
+        mine = [place.state / "secrets.json.mine", place.state / "instances" / "mine"]
+        for path in mine:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("mine")
+        await place.done("uninstall", "--yes")
+        assert (precious / "old.log").read_text() == "years of work"
+        assert [path.read_text() for path in mine] == ["mine", "mine"]
+
+
 async def test_a_daemon_that_hangs_is_told_of(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         await place.done("run", "demo", "--", *DEMO)

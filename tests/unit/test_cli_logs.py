@@ -96,7 +96,14 @@ def test_json_of_anything_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("plain", "plain"), ("日本\t🛟", "日本\t🛟"), ("\x00\x7f", "\\x00\\x7f")]
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("日本\t🛟", "日本\t🛟"),
+        ("👩\u200d👧", "👩\u200d👧"),
+        ("\x00\x7f", "\\x00\\x7f"),
+        ("a\u200eb\u202ec\u200bd", "a\\u200eb\\u202ec\\u200bd"),
+    ],
 )
 def test_printable(text: str, shown: str) -> None:
     assert printable(text) == shown

@@ -9,7 +9,7 @@ import pytest
 from mooring.cli.trying import contents, pages
 from mooring.cli.trying.contents import Data, Heading, Link, Text, Value
 from mooring.cli.trying.paper import indented
-from mooring.cli.trying.saving import MAX_NAME_CHARACTERS, NotBytes, decoded, file_name, save
+from mooring.cli.trying.saving import NotBytes, decoded, file_name, save
 from mooring.cli.trying.sideline import bar
 from mooring.errors import ServerFailed, UserError
 
@@ -131,13 +131,14 @@ def test_what_a_resource_and_a_prompt_give() -> None:
         (Data("", "image/jpeg; q=1", "image"), "demo-picture-image.jpg"),
         (Data("", "", "audio"), "demo-picture-audio.bin"),
         (Data("", "audio/wav", "audio"), "demo-picture-audio.wav"),
-        (Data("", "image/png", "resource", "file:///a/b.gif"), "b.gif"),
-        (Data("", "image/png", "resource", "x://host/name"), "name.png"),
-        (Data("", "", "resource", "file:///../../etc/.bashrc"), "bashrc.bin"),
-        (Data("", "", "resource", "file:///%2e%2e%2fpass%00wd"), "pass-wd.bin"),
-        (Data("", "", "resource", "file:///\x1b[31m"), "31m.bin"),
+        (Data("", "image/png", "resource", "file:///a/b.gif"), "demo-picture-b.gif"),
+        (Data("", "image/png", "resource", "x://host/name"), "demo-picture-name.png"),
+        (Data("", "", "resource", "file:///../../etc/.bashrc"), "demo-picture-bashrc.bin"),
+        (Data("", "", "resource", "file:///%2e%2e%2fpass%00wd"), "demo-picture-pass-wd.bin"),
+        (Data("", "", "resource", "file:///\x1b[31m"), "demo-picture-31m.bin"),
         (Data("", "", "resource", "x://[/"), "demo-picture-resource.bin"),
-        (Data("", "", "resource", "file:///" + "x" * 500), "x" * MAX_NAME_CHARACTERS + ".bin"),
+        (Data("", "", "resource", "file:///mooring.toml"), "demo-picture-mooring.toml"),
+        (Data("", "", "resource", "file:///" + "x" * 500), f"demo-picture-{'x' * 67}.bin"),
     ],
 )
 def test_the_name_of_a_file_is_harmless(data: Data, name: str) -> None:

@@ -115,3 +115,8 @@ async def test_of_two_questions_the_second_waits_for_the_first() -> None:
             assert await asked[0] == {"action": "decline"}
             os.write(keyboard, b"c\n")
             assert await asked[1] == {"action": "cancel"}
+
+
+def test_a_level_is_a_servers_word_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Sideline(verbose=True).log("error\x1b]0;title\x07", "text")
+    assert capsys.readouterr().err == "error\\x1b]0;title\\x07: text\n"

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["LABEL", "TARGET", "UNIT", "Service", "launchd_agent", "service_for", "systemd_unit"]
+__all__ = ["LABEL", "TARGET", "UNIT", "Service", "is_ours", "launchd_agent", "service_for", "systemd_unit"]
 
 UNIT = "mooring.service"
 TARGET = "default.target"
 LABEL = "dev.mooring.daemon"
 PASSED_ON = ("MOORING_STATE_DIR", "MOORING_PORT", "XDG_STATE_HOME")
+SIGNATURE = "# Written by `mooring service install`"
 STOP_S = 40
 """For the daemon to end: its drain time-out, and time to stop servers that do not want to."""
 
@@ -38,7 +39,7 @@ def systemd_unit(service: Service) -> str:
     command = " ".join(_word(argument.replace("$", "$$")) for argument in service.argv)
     variables = "".join(f"Environment={_word(f'{k}={v}')}\n" for k, v in service.environment.items())
     return f"""\
-# Written by `mooring service install`; `mooring service uninstall` removes it.
+{SIGNATURE}; `mooring service uninstall` removes it.
 [Unit]
 Description=Mooring, which keeps MCP servers reachable
 StartLimitIntervalSec=60
@@ -65,6 +66,11 @@ def _word(text: str) -> str:
         raise ValueError(f"a unit cannot hold a line break: {text!r}")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
+
+
+def is_ours(content: bytes) -> bool:
+    """Does a file say that Mooring has written it?"""
+    return content.startswith(SIGNATURE.encode()) or f"<string>{LABEL}</string>".encode() in content
 
 
 def launchd_agent(service: Service) -> bytes:

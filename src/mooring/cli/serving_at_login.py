@@ -12,7 +12,7 @@ import click
 
 from mooring.api.client import ApiClient
 from mooring.cli.reach import if_it_answers
-from mooring.cli.service_files import Service, service_for
+from mooring.cli.service_files import Service, is_ours, service_for
 from mooring.cli.service_managers import Manager, find_manager
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import find_places
@@ -40,6 +40,7 @@ def install() -> None:
 
 def _set_up(manager: Manager) -> None:
     """The file is there and counts; or all is as it was."""
+    _check_ours(manager)
     before = manager.file.read_bytes() if manager.file.exists() else None
     _write(manager.file, _content(manager))
     try:
@@ -58,6 +59,7 @@ def uninstall() -> None:
     if not any(os.path.lexists(file) for file in manager.files):
         click.echo("There is no service")
         return
+    _check_ours(manager)
     failure = _attempted(manager.disable)
     for file in manager.files:
         file.unlink(missing_ok=True)
@@ -68,6 +70,16 @@ def uninstall() -> None:
             f"{manager.name} could not be told: {failure.message}",
             code=failure.code,
             hint="if it runs as a service, it does until it is stopped: mooring daemon stop",
+        )
+
+
+def _check_ours(manager: Manager) -> None:
+    """Raises UserError if somebody else has written it."""
+    if manager.file.exists() and not is_ours(manager.file.read_bytes()):
+        raise UserError(
+            f"{manager.file} was not written by Mooring",
+            code="service_failed",
+            hint="if you do not need it, remove it yourself",
         )
 
 
@@ -138,7 +150,9 @@ def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         begun = path.with_name(f"{path.name}.new")
-        begun.write_bytes(content)
+        begun.unlink(missing_ok=True)  # of an earlier attempt; or somebody's link to another file
+        with begun.open("xb") as file:
+            file.write(content)
         begun.replace(path)
     except OSError as error:
         raise UserError(

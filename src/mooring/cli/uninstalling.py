@@ -4,9 +4,9 @@ Only what Mooring has made is deleted: a state directory may, by mistake, be one
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from mooring.cli.telling import count
 from mooring.cli.words import show_error
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import Places, find_places
+from mooring.runtimes.roll import Roll
 from mooring.secrets.vault import Vault
 from mooring.store.database import DAMAGED, FILE_NAME
 
@@ -132,21 +133,25 @@ def _made(places: Places) -> list[Path]:
     state, secrets, token = places.state, places.secrets, places.token
     single = (places.lock, places.log, places.socket, places.handover, token, token.with_name("token.new"))
     database = (state / f"{FILE_NAME}{suffix}" for suffix in ("", "-wal", "-shm"))
-    aside = (*state.glob(f"{DAMAGED}*"), *state.glob(f"{secrets.name}*"), secrets.with_suffix(".lock"))
-    within = [path for directory in _directories(places) for path in directory.rglob("*") if path.is_file()]
-    return [path for path in (*single, *database, *aside, *within) if os.path.lexists(path)]
+    vault = (secrets, secrets.with_name(f"{secrets.name}.new"), secrets.with_suffix(".lock"))
+    aside = (*state.glob(f"{DAMAGED}*"), *state.glob(f"{secrets.name}.damaged-*"))
+    logs = (*_within(places.logs, "*.log"), *_within(places.logs, "*.log.*"))
+    roll = [] if places.roll.is_symlink() else Roll(places.roll, "").files()
+    return [path for path in (*single, *database, *vault, *aside, *logs, *roll) if os.path.lexists(path)]
 
 
-def _directories(places: Places) -> tuple[Path, ...]:
-    return places.logs, places.roll
+def _within(directory: Path, pattern: str) -> Iterator[Path]:
+    """Of a directory of ours; not of one somewhere else to which somebody has put a link."""
+    return iter(()) if directory.is_symlink() else directory.glob(pattern)
 
 
 def _delete(places: Places) -> None:
     try:
         for path in _made(places):  # again: the daemon has ended since
             path.unlink(missing_ok=True)
-        for directory in _directories(places):
-            shutil.rmtree(directory, ignore_errors=True)
+        for directory in (places.logs, places.roll):
+            with suppress(OSError):  # it is not there, or something else is in it
+                directory.rmdir()
         if not _left(places):
             places.state.rmdir()
     except OSError as error:

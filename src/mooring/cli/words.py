@@ -9,14 +9,16 @@ __all__ = ["DIM", "GREEN", "RED", "YELLOW", "colourful", "debugging", "painted",
 
 DIM, RED, GREEN, YELLOW, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
 
-# C0 but tab, DEL, C1, the separators of lines and paragraphs, and what changes the direction
-# of writing: everything with which a text could pretend to be something else.
+# C0 but tab, DEL, C1, the separators of lines and paragraphs, what has no width, and what changes
+# the direction of writing: everything with which a text could pretend to be something else.
 _UNSAFE = (
     *(code for code in range(0x20) if code != 0x09),
     *range(0x7F, 0xA0),
+    *(0x061C, 0x200B, 0x200E, 0x200F),  # (what joins letters and emoji stays)
     *(0x2028, 0x2029),
     *range(0x202A, 0x202F),
-    *range(0x2066, 0x206A),
+    *range(0x2060, 0x206A),
+    0xFEFF,
 )
 _ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _UNSAFE}
 _ESCAPES |= {0x0A: "\\n", 0x0D: "\\r"}

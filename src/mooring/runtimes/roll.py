@@ -71,6 +71,10 @@ class Roll:
                     found.append(read_entry(path.name, file.read(MAX_ENTRY_BYTES).decode("ascii", "replace")))
         return [entry for entry in found if entry is not None]
 
+    def files(self) -> list[Path]:
+        """Where that is."""
+        return [self._path(entry.marker) for entry in self.entries()]
+
     def may_live(self, entry: Entry) -> bool:
         """No process survives its system."""
         return entry.boot in ("", self._boot)

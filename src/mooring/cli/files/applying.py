@@ -157,7 +157,7 @@ def _carry_out(client: ApiClient | None, plan: Plan, order: _Order) -> int:
 
 def _show(plan: Plan, shown: str) -> None:
     width = get_terminal_size().columns if sys.stdout.isatty() else None
-    click.echo(f"{shown}: {summary(plan)}")
+    click.echo(f"{printable(shown)}: {summary(plan)}")
     for line in pictured(plan, width=width, colours=colourful(sys.stdout, os.environ)):
         click.echo(line)
 

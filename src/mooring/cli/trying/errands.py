@@ -135,8 +135,8 @@ def running_url(known: Json) -> str:
 def carry_out(asked: Asked, errand: Callable[[Visit], Awaitable[int]], item: str = "") -> int:
     """Visit the server for an errand; returns the exit status."""
     sideline = Sideline(verbose=asked.verbose)
-    prefix = item if ":" in asked.server else f"{asked.server}-{item}"
-    paper = Paper(prefix, asked.folder, sideline.clear)
+    server = "remote" if ":" in asked.server else asked.server
+    paper = Paper(f"{server}-{item}" if item else server, asked.folder, sideline.clear)
     level = logging.DEBUG if debugging(os.environ) else logging.INFO if asked.verbose else logging.WARNING
 
     async def visit(visitor: Visitor) -> int:

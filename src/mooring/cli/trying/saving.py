@@ -33,12 +33,16 @@ def decoded(data: Data) -> bytes:
 
 
 def file_name(data: Data, prefix: str) -> str:
-    """What to call it: as its uri does, or after what it came from. No path, nothing hidden."""
+    """What to call it: after what it came from, then as its uri does. No path, nothing hidden.
+
+    Never as the server likes: some names mean something in the folder where it is saved (`mooring.toml`).
+    """
     try:
         last = PurePosixPath(unquote(urlsplit(data.uri).path)).name
     except ValueError:
         last = ""
-    name = _UNFIT.sub("-", last or f"{prefix}-{data.what}").strip("-.") or data.what
+    last = _UNFIT.sub("-", last).strip("-.")
+    name = _UNFIT.sub("-", f"{prefix}-{last or data.what}").strip("-.")
     mime_type = data.mime_type.partition(";")[0].strip().lower()
     extension = _EXTENSIONS.get(mime_type) or guess_extension(mime_type)
     stem = name[:MAX_NAME_CHARACTERS]

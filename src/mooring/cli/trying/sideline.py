@@ -82,7 +82,7 @@ class Sideline:
             self.say(text)
             return
         colour = _COLOURS.get(level, RED) if self._colour else ""
-        self._write_line(f"{painted(f'{level}:', colour)} {printable(text)}")
+        self._write_line(f"{painted(f'{printable(level)}:', colour)} {printable(text)}")
 
     def progress(self, note: Json) -> None:
         """How far it is."""

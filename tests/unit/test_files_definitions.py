@@ -183,6 +183,10 @@ SECRETS = [
     ("X", "xoxb-1234567890-abc"),
     ("X", "AKIA" + "A" * 16),
     ("X", "Bearer eyJhbGciOi.eyJzdWIi.abc"),
+    ("DB_PASS", "abc"),
+    ("API_TOKENS", "abc,def"),
+    ("HEADER", "Authorization: Bearer 0123456789"),
+    ("DATABASE_URL", "postgres://me:abc@db.internal/notes"),
 ]
 HARMLESS = [
     ("GITHUB_TOKEN", ""),
@@ -192,6 +196,8 @@ HARMLESS = [
     ("TOKEN_FILE", "/run/token"),
     ("KEYBOARD", "de"),
     ("MONKEY", "yes"),
+    ("COMPASS", "yes"),
+    ("BASE_URL", "http://localhost:8080/@me"),
     ("PATH", "/usr/bin"),
     ("X", "task-management-server-of-ours"),
 ]

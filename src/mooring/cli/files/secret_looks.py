@@ -13,7 +13,8 @@ from mooring.secrets.references import parse
 __all__ = ["is_reference", "looks_secret", "secret_name", "shown_command", "word_looks_secret"]
 
 _NAME = re.compile(
-    r"(?:TOKEN|SECRET|PASSWORD|PASSWD|APIKEY|(?<![A-Z0-9])(?:KEY|PAT|CREDENTIALS?))(?![A-Z0-9])"
+    r"(?:TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|APIKEYS?|AUTHORIZATION"
+    r"|(?<![A-Z0-9])(?:KEYS?|PAT|PASS|CREDENTIALS?))(?![A-Z0-9])"
 )
 _OF_A_PLACE = re.compile(r"(?:^|[_-])(?:FILE|PATH|DIR|URL|NAME|ID)$")
 """`TOKEN_FILE`, `KEY_ID`: where it is, or which, but not what."""
@@ -28,6 +29,8 @@ _SHAPES = re.compile(
     r"|(?:npm|hf)_[A-Za-z0-9]{30,}"
     r"|eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|(?i:\bbearer) [A-Za-z0-9._~+/-]{8,}"
+    r"|(?<=://)[^/?#@\s:]*:[^/?#@\s]+(?=@)"  # user and password of an address
 )
 _HIDDEN = "…"
 

@@ -68,4 +68,4 @@ def _at_rest(seen: Seen) -> tuple[State, Reason]:
 
 def _versions(live: Generation) -> list[str]:
     spoken = {session.revision for session in live.workload.proxy.sessions.values()}
-    return sorted((spoken | {live.workload.revision}) - {""})
+    return sorted((spoken | {live.workload.trial.revision}) - {""})

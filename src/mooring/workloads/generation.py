@@ -67,7 +67,7 @@ class Generation:
         self._history = history
         command = json.dumps(options.argv)
         self._eras = EraMemory(command, self.workload.proxy.stateless, self._keep_era)
-        self.workload.on_met = self._eras.met
+        self.workload.trial.on_met = self._eras.met
         self._writes: set[asyncio.Task[None]] = set()
         self._keeper = SessionKeeper(self.workload.proxy, self._keep, clock=clock, wall=wall)
         self._ending: asyncio.Task[int] | None = None

@@ -27,7 +27,7 @@ class Learnt(Struct):
         stateless = workload.proxy.stateless
         known = stateless.discovery
         return cls(
-            workload.revision,
+            workload.trial.revision,
             stateless.takes_handshakes,
             None if known is None or known.later else known.result,
             workload.proxy.health.is_used_to_pings,
@@ -35,7 +35,7 @@ class Learnt(Struct):
 
     def tell(self, workload: Workload) -> None:
         """To a workload that has just been made."""
-        workload.revision = self.revision
+        workload.trial.revision = self.revision
         stateless = workload.proxy.stateless
         stateless.takes_handshakes = self.takes_handshakes
         if self.discovery is not None:

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.link import LinkState
@@ -27,16 +28,15 @@ from mooring.supervise.snapshot import Snapshot, SupervisedSoFar
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
-from mooring.wire.memory import Handshake
-from mooring.wire.revisions import MODERN
 from mooring.workloads.crew import Crew, InstanceReport, Lent
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.happenings import Happening, exit_happening, given_up_happening, state_happening
 from mooring.workloads.moving import Moving
-from mooring.workloads.probe import Deaf, Probe
+from mooring.workloads.probe import Deaf
 from mooring.workloads.recollection import Ended, Recollection
 from mooring.workloads.resolving import Resolving
-from mooring.workloads.words import ENVIRONMENT_HINT, NOT_MCP_HINT, exit_line, failure_line, state_line
+from mooring.workloads.trial import Trial
+from mooring.workloads.words import ENVIRONMENT_HINT, exit_line, failure_line, state_line
 
 __all__ = ["InstanceReport", "Workload"]
 
@@ -49,8 +49,6 @@ LOOK_AGAIN_S = 1.0
 
 MOST_SPARES_LOST = 3
 """In a row: a server that does not stay while nobody speaks to it gets no more spares."""
-SLOW_START_S = 5.0
-"""After this, whoever looks at the terminal is told that we still wait."""
 
 
 class Workload:
@@ -80,8 +78,6 @@ class Workload:
         self._on_ended = on_ended
         self._on_happening = on_happening
         self.recollection = Recollection()
-        self.on_met: Callable[[Handshake], None] = lambda handshake: None
-        """Hears what the server says of itself, to our probe."""
         self._spec = ProcessSpec(
             name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
         )
@@ -108,6 +104,7 @@ class Workload:
             on_change=self._on_change,
             name=definition.name,
         )
+        self.trial = Trial(self.name, self.proxy, self.supervisor)
         self.moving = Moving(self._crew, self.proxy, self.supervisor, self._spec)
         self.moving.on_useless = lambda instance: self.release(instance, "nobody can use it")
         self._spares_lost = 0
@@ -115,8 +112,6 @@ class Workload:
         self._look_again: asyncio.TimerHandle | None = None
         self._state = self.supervisor.state
         self._was_ready = False
-        self.revision = ""
-        """Of the protocol, as the server has agreed to it when Mooring spoke to it."""
         self._launching = 0
         self._is_parted = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -449,59 +444,7 @@ class Workload:
         except MooringError as error:
             log.debug("%s: no instance to speak to: %s", self.name, error.message)
             return
-        loop = asyncio.get_running_loop()
-        slow = loop.call_later(SLOW_START_S, self._tell_slow, channel.pid)
-        try:
-            timeout_s = self.definition.sessions.handshake_timeout_s
-            probe = Probe(self.name, self.proxy.noise)
-            handshake = await probe.speak(channel, timeout_s)
-            self.revision = handshake.protocol_version
-            self.on_met(handshake)
-        except ServerFailed as error:
-            error.message = self.mask(error.message)
-            if error.code == "initialize_refused" and await self._speaks_modern():
-                self.release(channel, "it speaks another era")
-                return
-            if error.code != "server_exited":
-                error.hint = error.hint or NOT_MCP_HINT
-                self.supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
-            self.release(channel, error.message)
-            return
-        finally:
-            slow.cancel()
-        self._note_works(channel)
-        self.proxy.tell_handshakes(taken=True)
-        await self._learn_of_pings(probe, channel)
-        self.release(channel, "it works")
-
-    async def _learn_of_pings(self, probe: Probe, channel: Channel) -> None:
-        health = self.proxy.health
-        if health.interval_s is None:
-            return
-        if await probe.answers_pings(channel, health.timeout_s):
-            health.heard()
-        else:
-            health.heard_nothing()
-
-    async def _speaks_modern(self) -> bool:
-        """It refuses handshakes: is it a server of the era that has none?"""
-        self.proxy.tell_handshakes(taken=False)
-        try:
-            is_modern = (await self.proxy.stateless.discover()).is_modern
-        except MooringError:
-            return False
-        self.revision = MODERN if is_modern else ""
-        return is_modern
-
-    def _tell_slow(self, pid: int) -> None:
-        bound_s = self.definition.sessions.handshake_timeout_s
-        log.info(
-            "%s (pid %d) has not answered initialize yet; it may take up to %g s",
-            self.name,
-            pid,
-            bound_s,
-            extra={"event": "slow_start", "server": self.name, "pid": pid},
-        )
+        self.release(channel, await self.trial.run(channel, partial(self._note_works, channel)))
 
     def _about(self, instance: ProcessInstance, event: str) -> dict[str, object]:
         return {"event": event, "server": self.name, "pid": instance.pid}

@@ -1,0 +1,86 @@
+"""Does the server work? We speak to an instance ourselves, and learn what there is to learn on the way."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from mooring.errors import MooringError, ServerFailed
+from mooring.proxy.ports import Channel
+from mooring.proxy.proxy import Proxy
+from mooring.supervise.reasons import ReasonCode
+from mooring.supervise.supervisor import Supervisor
+from mooring.wire.memory import Handshake
+from mooring.wire.revisions import MODERN
+from mooring.workloads.probe import Probe
+from mooring.workloads.words import NOT_MCP_HINT
+
+__all__ = ["Trial"]
+
+log = logging.getLogger("mooring.workload")
+
+SLOW_START_S = 5.0
+"""After this, whoever looks at the terminal is told that we still wait."""
+
+
+class Trial:
+    """Of one workload, again and again."""
+
+    def __init__(self, name: str, proxy: Proxy, supervisor: Supervisor) -> None:
+        self.revision = ""
+        """Of the protocol, as the server has agreed to it when Mooring spoke to it."""
+        self.on_met: Callable[[Handshake], None] = lambda handshake: None
+        """Hears what the server says of itself."""
+        self._name = name
+        self._proxy = proxy
+        self._supervisor = supervisor
+
+    async def run(self, channel: Channel, works: Callable[[], None]) -> str:
+        """Speak to an instance; `works` is called as soon as it does. Returns why it is not needed then."""
+        probe, noise = Probe(self._name, self._proxy.noise), self._proxy.noise
+        slow = asyncio.get_running_loop().call_later(SLOW_START_S, self._tell_slow, channel.pid)
+        try:
+            handshake = await probe.speak(channel, self._proxy.policy.handshake_timeout_s)
+        except ServerFailed as error:
+            error.message = noise.mask(error.message)
+            if error.code == "initialize_refused" and await self._speaks_modern():
+                return "it speaks another era"
+            if error.code != "server_exited":
+                error.hint = error.hint or NOT_MCP_HINT
+                self._supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
+            return error.message
+        finally:
+            slow.cancel()
+        self.revision = handshake.protocol_version
+        self.on_met(handshake)
+        works()
+        self._proxy.tell_handshakes(taken=True)
+        await self._learn_of_pings(probe, channel)
+        return "it works"
+
+    async def _learn_of_pings(self, probe: Probe, channel: Channel) -> None:
+        health = self._proxy.health
+        if health.interval_s is None:
+            return
+        if await probe.answers_pings(channel, health.timeout_s):
+            health.heard()
+        else:
+            health.heard_nothing()
+
+    async def _speaks_modern(self) -> bool:
+        """It refuses handshakes: is it a server of the era that has none?"""
+        self._proxy.tell_handshakes(taken=False)
+        try:
+            is_modern = (await self._proxy.stateless.discover()).is_modern
+        except MooringError:
+            return False
+        self.revision = MODERN if is_modern else ""
+        return is_modern
+
+    def _tell_slow(self, pid: int) -> None:
+        log.info(
+            "%s (pid %d) has not answered initialize yet; it may take up to %g s",
+            self._name,
+            pid,
+            self._proxy.policy.handshake_timeout_s,
+            extra={"event": "slow_start", "server": self._name, "pid": pid},
+        )

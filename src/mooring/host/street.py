@@ -21,7 +21,7 @@ RETRY_AFTER: tuple[bytes, bytes] = (b"retry-after", b"10")
 
 
 class Street:
-    """See `workloads.fleet.Addresses`."""
+    """See `workloads.server.Addresses`."""
 
     def __init__(self, router: Router, on_forgotten: Callable[[str], None]) -> None:
         self._router = router

@@ -21,12 +21,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from difflib import get_close_matches
 from functools import partial
-from typing import NamedTuple, Protocol
-
-import msgspec
+from typing import NamedTuple
 
 from mooring.errors import MooringError, Unavailable, UserError
-from mooring.proxy.proxy import Proxy
 from mooring.runtimes.household import Household
 from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
@@ -36,7 +33,6 @@ from mooring.workloads.definition import (
     ServerOptions,
     differences,
     dump_options,
-    load_options,
     same_request,
 )
 from mooring.workloads.generation import Generation
@@ -44,35 +40,16 @@ from mooring.workloads.happenings import Happening, Kind
 from mooring.workloads.history import History
 from mooring.workloads.passing import PassedGeneration
 from mooring.workloads.resolving import Resolving
+from mooring.workloads.server import Addresses, Means, Server, Successor
 from mooring.workloads.state import State
 
-__all__ = ["Addresses", "Conflict", "Fleet", "Seen"]
+__all__ = ["Conflict", "Fleet", "Seen"]
 
 log = logging.getLogger("mooring.workload")
 
 
 class Conflict(MooringError):
     """Something else is being done with the server right now."""
-
-
-class Addresses(Protocol):
-    """Who makes servers reachable under their names."""
-
-    def serve(self, name: str, proxy: Proxy) -> None:
-        """From now on this one answers."""
-        ...
-
-    def expect(self, name: str) -> None:
-        """One is about to answer: whoever asks waits for it, within bounds. Idempotent."""
-        ...
-
-    def close(self, name: str, why: str) -> None:
-        """Nobody answers, for now."""
-        ...
-
-    def forget(self, name: str) -> None:
-        """There is no such server any more."""
-        ...
 
 
 class Seen(NamedTuple):
@@ -87,30 +64,6 @@ class Seen(NamedTuple):
     def snapshot(self) -> Snapshot | None:
         """How its live generation is."""
         return self.live.snapshot() if self.live is not None else None
-
-
-class _Server:
-    """One name."""
-
-    def __init__(self, wanted: Wanted, options: ServerOptions | None) -> None:
-        self.wanted = wanted
-        self.options = options
-        """None: what is written down cannot be read."""
-        self.live: Generation | None = None
-        self.problem = ""
-        self.is_removed = False
-        self.lock = asyncio.Lock()
-
-
-class _Successor(NamedTuple):
-    """Another definition for the next generation."""
-
-    options: ServerOptions
-    origin: str
-
-    def written(self) -> tuple[bytes, str]:
-        """For the store."""
-        return dump_options(self.options), self.origin
 
 
 class Fleet:
@@ -129,11 +82,9 @@ class Fleet:
         self._state = state
         self.history = History(state, wall)
         self._addresses = addresses
-        self._clock = clock
-        self._wall = wall
-        self._household = household
         self._resolving = resolving
-        self._servers: dict[str, _Server] = {}
+        self._means = Means(state, self.history, addresses, clock, wall, household, resolving)
+        self._servers: dict[str, Server] = {}
         self._adding = asyncio.Lock()
         self._leaving: set[Generation] = set()
         self._tasks: set[asyncio.Task[int]] = set()
@@ -150,7 +101,7 @@ class Fleet:
         """All of them, by name."""
         return [self.seen(name) for name in sorted(self._servers)]
 
-    def _get(self, name: str) -> _Server:
+    def _get(self, name: str) -> Server:
         server = self._servers.get(name)
         if server is None:
             alike = get_close_matches(name, self._servers, 1)
@@ -163,7 +114,7 @@ class Fleet:
     async def load(self) -> None:
         """At the start of Mooring, before anybody asks: what is known of earlier."""
         for wanted in await self._state.do(lambda store: store.workloads()):
-            self._servers[wanted.name] = _Server(wanted, _options_of(wanted))
+            self._servers[wanted.name] = Server(wanted, self._means)
             if wanted.is_stopped:
                 self._addresses.close(wanted.name, "it was stopped")
             else:
@@ -190,12 +141,12 @@ class Fleet:
                 raise Unavailable(
                     f"{generation.name} has changed meanwhile", code="conflict", hint="try again"
                 )
-            self._check_readable(server)
+            server.check_readable()
 
     async def go_on(self, passed: PassedGeneration) -> Generation:
         """Go on with one that another Mooring had; whoever asks for it waits until it is served."""
         server = self._servers[passed.name]
-        generation = self._generation(server)
+        generation = server.make_generation()
         server.live = generation
         await generation.go_on(passed)
         return generation
@@ -212,11 +163,11 @@ class Fleet:
                 if server.is_removed or server.wanted.is_stopped or server.live is not None:
                     continue  # somebody was quicker
                 try:
-                    await self._begin(server, "as before the daemon ended")
+                    await server.begin("as before the daemon ended")
                 except MooringError as error:
                     server.problem = error.message
-                    log.error("%s cannot be started: %s", server.wanted.name, error.message)
-                    self._addresses.close(server.wanted.name, error.message)
+                    log.error("%s cannot be started: %s", server.name, error.message)
+                    self._addresses.close(server.name, error.message)
 
     async def run(
         self,
@@ -241,9 +192,9 @@ class Fleet:
             if server is None:
                 self._check_open()
                 wanted = await self._state.do(lambda store: store.add(options.name, definition, origin))
-                server = self._servers[options.name] = _Server(wanted, options)
+                server = self._servers[options.name] = Server(wanted, self._means)
                 async with server.lock:
-                    await self._start(server, Happening(Kind.STARTED, "for the first time"))
+                    await server.start(Happening(Kind.STARTED, "for the first time"))
                 return True
         # As values, not as bytes: an option that this Mooring has and the one before had not changes nothing.
         is_same = server.options is not None and same_request(server.options, options)
@@ -252,22 +203,17 @@ class Fleet:
         if server.options != options and replace:
             if not adopt:
                 _check_origin(server, origin)
-            successor = _Successor(options, origin)
+            successor = Successor(options, origin)
             await self._begin_anew(server, "replaced by another definition", successor, calls_s, wait)
             return True
         if adopt and server.wanted.origin != origin:
-            await self._adopt(server, origin)
+            async with server.lock:
+                self._check_there(server)
+                await server.belong_to(origin)
         if not server.wanted.is_stopped and server.live is not None:
             return False
         await self.start(options.name)
         return True
-
-    async def _adopt(self, server: _Server, origin: str) -> None:
-        async with server.lock:
-            self._check_there(server)
-            wanted = server.wanted
-            await self._state.do(lambda store: store.adopt(wanted.name, wanted.generation, origin))
-            server.wanted = wanted._replace(origin=origin)
 
     async def start(self, name: str) -> None:
         """Have it run, now: also when it is waiting to be restarted."""
@@ -278,7 +224,7 @@ class Fleet:
             if server.live is not None and server.live.is_ending:
                 raise _conflict(name, f"is ending: {server.live.why_ending}")
             if server.live is None:
-                await self._begin(server, "by request")
+                await server.begin("by request")
             else:
                 server.live.workload.supervisor.skip_wait()
 
@@ -316,10 +262,10 @@ class Fleet:
             live = server.live
         return await self._carry_out(self._end_removed(server, live, calls_s), wait)
 
-    async def _end_removed(self, server: _Server, live: Generation | None, calls_s: float | None) -> int:
+    async def _end_removed(self, server: Server, live: Generation | None, calls_s: float | None) -> int:
         cut = await self._end(server, live, "removed", calls_s, _nothing)
-        if server.wanted.name not in self._servers:
-            self._addresses.forget(server.wanted.name)  # also what it left behind while it ended
+        if server.name not in self._servers:
+            self._addresses.forget(server.name)  # also what it left behind while it ended
         return cut
 
     async def aclose(self, cause: str, calls_s: float | None) -> int:
@@ -345,29 +291,29 @@ class Fleet:
 
     async def _begin_anew(
         self,
-        server: _Server,
+        server: Server,
         cause: str,
-        successor: _Successor | None,
+        successor: Successor | None,
         calls_s: float | None,
         wait: bool,
     ) -> None:
         async with server.lock:
             self._check_there(server)
             if server.live is not None and server.live.is_ending:
-                raise _conflict(server.wanted.name, f"is ending: {server.live.why_ending}")
+                raise _conflict(server.name, f"is ending: {server.live.why_ending}")
             live = server.live
         await self._carry_out(self._succeed(server, live, cause, successor, calls_s), wait)
 
     async def _succeed(
         self,
-        server: _Server,
+        server: Server,
         live: Generation | None,
         cause: str,
-        successor: _Successor | None,
+        successor: Successor | None,
         calls_s: float | None,
     ) -> int:
         """After the end of `live`, its next generation."""
-        name = server.wanted.name
+        name = server.name
         cut = await self._end(server, live, cause, calls_s, partial(self._addresses.expect, name))
         async with server.lock:
             self._check_there(server)
@@ -377,7 +323,7 @@ class Fleet:
             if server.live is not None:
                 raise _conflict(name, "was started meanwhile")
             try:
-                await self._begin(server, cause, successor)
+                await server.begin(cause, successor)
             except MooringError as error:
                 self._addresses.close(name, error.message)
                 raise
@@ -396,72 +342,21 @@ class Fleet:
             # Told to whoever waits, too.
             log.log(logging.DEBUG if isinstance(error, MooringError) else logging.ERROR, "%s", error)
 
-    async def _begin(self, server: _Server, why: str, successor: _Successor | None = None) -> None:
-        """Its next generation; the lock is held."""
-        wanted = server.wanted
-        definition, origin = (None, None) if successor is None else successor.written()
-        server.wanted = await self._state.do(
-            lambda store: store.begin(
-                wanted.name, after=wanted.generation, definition=definition, origin=origin
-            )
-        )
-        if successor is not None:
-            server.options = successor.options
-        await self._start(server, Happening(Kind.STARTED if successor is None else Kind.REPLACED, why))
-
-    async def _start(self, server: _Server, happening: Happening) -> None:
-        generation = self._generation(server)
-        generation.tell(happening)
-        server.live, server.problem = generation, ""
-        if await generation.begin():
-            # Not before it knows the sessions: their clients would be told that there are none.
-            self._addresses.serve(server.wanted.name, generation.workload.proxy)
-
-    def _generation(self, server: _Server) -> Generation:
-        return Generation(
-            server.wanted,
-            self._check_readable(server),
-            self._state,
-            self.history,
-            clock=self._clock,
-            wall=self._wall,
-            household=self._household,
-            resolving=self._resolving,
-        )
-
-    def _check_readable(self, server: _Server) -> ServerOptions:
-        if server.options is None:
-            name = server.wanted.name
-            raise UserError(
-                f"what is known of {name} cannot be read by this Mooring",
-                code="bad_definition",
-                hint=f"mooring rm {name}, then run it again",
-            )
-        return server.options
-
     async def _end(
         self,
-        server: _Server,
+        server: Server,
         live: Generation | None,
         cause: str,
         calls_s: float | None,
         then: Callable[[], None],
     ) -> int:
-        """`then`: how it is answered for from the moment on when its sessions are put away."""
-        if live is None:
-            if not server.is_removed:
-                then()
-            return 0
-        self._leaving.add(live)
+        """See `Server.end`; until then it can be hurried."""
+        leaving = {live} if live is not None else set()
+        self._leaving |= leaving
         try:
-            cut = await live.end(cause, calls_s, then)
+            return await server.end(live, cause, calls_s, then)
         finally:
-            self._leaving.discard(live)
-        if server.live is live:
-            server.live = None
-            if not server.is_removed:
-                then()
-        return cut
+            self._leaving -= leaving
 
     async def _check_references(self, options: ServerOptions | None) -> None:
         """Whoever asks for it is told what is missing before anything is begun, or ended."""
@@ -472,13 +367,13 @@ class Fleet:
         if self._closing:
             raise Unavailable("Mooring is stopping", code="shutting_down", hint="try again when it has")
 
-    def _check_there(self, server: _Server) -> None:
+    def _check_there(self, server: Server) -> None:
         self._check_open()
         if server.is_removed:
-            raise _conflict(server.wanted.name, "was removed meanwhile")
+            raise _conflict(server.name, "was removed meanwhile")
 
 
-def _check_origin(server: _Server, origin: str) -> None:
+def _check_origin(server: Server, origin: str) -> None:
     """A file touches what it has made, and nothing else; whoever names no file is asked for no proof."""
     wanted = server.wanted
     if origin and wanted.origin != origin:
@@ -505,11 +400,3 @@ def _nothing() -> None:
 
 def _conflict(name: str, what: str) -> Conflict:
     return Conflict(f"{name} {what}", code="conflict", hint="try again when that is done")
-
-
-def _options_of(wanted: Wanted) -> ServerOptions | None:
-    try:
-        return load_options(wanted.definition)
-    except msgspec.DecodeError as error:
-        log.error("the definition of %s cannot be read: %s", wanted.name, error)
-        return None

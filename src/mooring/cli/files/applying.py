@@ -23,7 +23,7 @@ from mooring.cli.live import progress_of
 from mooring.cli.reach import reach
 from mooring.cli.telling import Json
 from mooring.cli.waiting import Job, wait_ready
-from mooring.cli.words import RED, YELLOW, colourful, painted, printable
+from mooring.cli.words import colourful, tell
 from mooring.errors import UserError
 from mooring.workloads.definition import ServerOptions, differences, dump_options
 
@@ -118,9 +118,7 @@ def _reach_for(dry_run: bool) -> ApiClient | None:
     try:
         return reach(start=not dry_run)
     except NotRunning:
-        click.echo(
-            "note: Mooring does not run: servers that it may have from earlier are not in this plan", err=True
-        )
+        tell("note", "Mooring does not run: servers that it may have from earlier are not in this plan")
         return None
 
 
@@ -137,12 +135,10 @@ def _taken(asked: Asked, other: Known) -> Remark:
 
 
 def _remark(kind: str, shown: str, remarks: Iterable[Remark]) -> None:
-    colour = {"error": RED, "warning": YELLOW}.get(kind, "") if colourful(sys.stderr, os.environ) else ""
     for remark in remarks:
-        where = f"{shown}:{remark.place.line}:{remark.place.column}"
-        click.echo(f"{painted(f'{kind}:', colour)} {printable(f'{where}: {remark.text}')}", err=True)
+        tell(kind, f"{shown}:{remark.place.line}:{remark.place.column}: {remark.text}")
         if remark.hint:
-            click.echo(f"hint: {printable(remark.hint)}", err=True)
+            tell("hint", remark.hint)
 
 
 def _carry_out(client: ApiClient | None, plan: Plan, order: _Order) -> int:

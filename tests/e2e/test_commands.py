@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.e2e.program import Program, kill
 from tests.e2e.test_daemon_command import MOORING, Home, home
+from tests.e2e.test_secrets_command import keep
 from tests.hosting import DEMO, SCRIPTED
 from tests.mcp_client import client_of
 from tests.support import alive, suspend, until, within
@@ -70,6 +71,34 @@ async def test_what_happens_is_told(tmp_path: Path) -> None:
         assert await place.done("events", "--since", "0s", "demo") == ""
         status, _, err = await place.mooring("events", "unknown")
         assert status == 2 and "no server named unknown" in err
+
+
+async def test_who_stops_looking_has_done_nothing_wrong(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        await place.done("run", "demo", "--no-wait", "--", *DEMO)
+        async with command(place, "logs", "-f", "demo") as following:
+            await said(following, "demo started")
+            following.process.send_signal(signal.SIGINT)
+            assert await following.ended() == 0
+        async with on_terminal(place, 80, 24, "secret", "set", "token") as (screen, process):
+            await until(lambda: "Value of token" in screen.shown)
+            process.send_signal(signal.SIGINT)
+        assert process.returncode == 130
+        assert screen.lines[-1].endswith("nothing is kept under token but what was before")
+        assert await place.told("secret", "ls") == []
+
+
+async def test_of_many_that_are_started_one_fails(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        await place.done("run", "demo", "--no-wait", "--", *DEMO)
+        await keep(place, "one", "value")
+        await place.done("run", "needy", "--no-wait", "--env", "A=secret:one", "--", *DEMO)
+        await place.done("stop", "--all")
+        await place.done("secret", "rm", "--force", "one")
+        status, out, err = await place.mooring("start", "--all")
+        assert (status, out) == (1, "demo is started\n")
+        assert "no secret named one" in err and "stopped by request" not in err
+        assert "demo: ready" not in err
 
 
 async def test_a_server_that_does_not_work_says_why(tmp_path: Path) -> None:

@@ -22,8 +22,11 @@ PATIENCE_S = 90.0
 TOUR = [sys.executable, "-m", "mooring.demo.tour"]
 
 
-def take_the_tour() -> subprocess.CompletedProcess[str]:
-    return subprocess.run(TOUR, capture_output=True, check=False, text=True, timeout=PATIENCE_S, cwd=ROOT)
+def take_the_tour(**variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "MOORING_PORT"} | variables
+    return subprocess.run(
+        TOUR, capture_output=True, check=False, text=True, timeout=PATIENCE_S, cwd=ROOT, env=environment
+    )
 
 
 def test_the_tour() -> None:
@@ -40,6 +43,11 @@ def test_the_tour() -> None:
     assert "http://127.0.0.1:4670/demo/mcp" in done.stdout
     assert "\x1b" not in done.stdout
     assert [line for line in done.stdout.splitlines() if len(line) > 78] == []
+
+
+def test_it_proposes_the_port_that_is_set() -> None:
+    told = take_the_tour(MOORING_PORT="4999").stdout
+    assert told.count("http://127.0.0.1:4999/") == 3 and "4670" not in told
 
 
 @pytest.fixture(scope="module")

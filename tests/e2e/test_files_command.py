@@ -122,6 +122,8 @@ async def test_a_file_is_made_true_as_a_difference(tmp_path: Path) -> None:
             "one is removed",
             "two is removed",
         ], "down needs no file"
+        status, _, err = await place.mooring("down", "-f", str(folder.file))
+        assert status == 2 and "no server was made from one there" in err
         assert [server["name"] for server in await place.told("ls")] == ["other"]
 
 
@@ -131,11 +133,13 @@ async def test_a_server_that_fails_leaves_the_others_up(tmp_path: Path) -> None:
         folder.write(
             *demo("good"), *demo("quits", command=QUITS), *demo("missing", command=("no-such-program",))
         )
+        status, out, err = await folder.up("--dry-run")
+        assert status == 1 and "! missing  cannot be started\n" in out
+        why = "error: missing: the program no-such-program is not on the server's PATH\nhint: install "
+        assert why in err
         status, out, err = await folder.up()
-        assert status == 1
-        assert (
-            "! missing  cannot be started: the program no-such-program is not on the server's PATH\n" in out
-        )
+        assert status == 1 and "! missing  cannot be started\n" in out
+        assert (out + err).count("is not on the server's PATH") == 1, "told once"
         assert "good is started: http" in out and "missing is" not in out
         assert "  cannot open the database\nerror: quits is not ready: it ended 4 times" in err
         assert f"to change it: edit {folder.file}, then mooring up" in err
@@ -191,11 +195,12 @@ async def test_what_was_made_otherwise_is_not_touched_unless_it_is_adopted(tmp_p
         assert (status, out) == (2, "")
         assert err.splitlines() == [
             f"error: {folder.file}:4:10: there is a server named time already, not made from a file, "
-            "with another definition",
+            "with another definition; different: "
+            f"the working directory ({Path.cwd()}, now {tmp_path}), spare",
             f"hint: choose another name, or replace that one: mooring up -f {folder.file} --adopt; "
             "mooring export time shows it",
             f"error: {folder.file}:7:10: there is a server named theirs already, made from {other.file}, "
-            "with another definition",
+            f"with another definition; different: the working directory ({other.path}, now {tmp_path})",
             f"hint: choose another name, or replace that one: mooring up -f {folder.file} --adopt; "
             "mooring export theirs shows it",
         ]

@@ -143,6 +143,24 @@ def test_looking_on_does_not_disturb_the_work() -> None:
     assert job.answer
 
 
+def test_what_is_at_rest_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = [[server(state=state)] for state in ("stopped", "starting", "ready")]
+    over = threading.Event()
+
+    class Looked(Told):
+        def ask(self, *words: Any, **options: Any) -> Any:
+            if len(self.answers) == 1:
+                over.set()
+            return super().ask(*words, **options)
+
+    carry_out(Looked(*looks), [Job("time", lambda: over.wait(20))], Progress())
+    assert [
+        line for line in capsys.readouterr().err.splitlines() if not line.startswith("time: starting")
+    ] == []
+
+
 def test_ready_is_waited_for() -> None:
     starting = server(state="starting")
     assert wait_ready(Told(starting, starting, server()), starting)["state"] == "ready"

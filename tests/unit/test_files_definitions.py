@@ -36,6 +36,38 @@ def refused(folder: Path, text: str) -> list[str]:
     return [f"{each.place.line}:{each.place.column}: {each.text}" for each in caught.value.problems]
 
 
+def test_what_is_wrong_in_one_way_hides_nothing_else(tmp_path: Path) -> None:
+    text = """
+[servers."No Name"]
+command = "sh"
+idle_timeout = "soon"
+[servers.one]
+args = "x"
+command = 3
+call_timeout = "later"
+env = { A = "${NOT_SET}" }
+[servers.two]
+command = "'"
+"""
+    assert refused(tmp_path, text) == [
+        "2:10: 'No Name' cannot be a name; use 1 to 40 of a-z, 0-9 and '-', with no '-' at either end",
+        "4:1: idle_timeout: 'soon' is not a span of time; write 500ms, 1.5s, 30m, 2h or plain seconds",
+        "6:1: args takes a list of texts, not text",
+        "7:1: command takes text or a list of texts, not a whole number",
+        "8:1: call_timeout: 'later' is not a span of time; write 500ms, 1.5s, 30m, 2h or plain seconds",
+        "9:9: the variable NOT_SET is not set; set it, or write ${NOT_SET:-default}",
+        "11:1: No closing quotation",
+    ]
+
+
+def test_in_json_the_program_stands_alone(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": {"command": "python -m demo", "args": ["x"]}}}'
+    [wanted] = asked(tmp_path, text, is_json=True).servers.values()
+    assert wanted.trouble is not None and wanted.trouble.hint == (
+        'in JSON the program stands alone: "command": "python", "args": ["-m", "demo", "x"]'
+    )
+
+
 def test_every_key_arrives(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.env").write_text("A=file\nB=file\n")

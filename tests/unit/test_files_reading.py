@@ -54,6 +54,7 @@ TOML_REFUSALS = {
     ),
 }
 JSON_REFUSALS = {
+    "a server is no object": ('{"servers": {"a": 1}}', ["1:14: a is not an object"]),
     "not JSON": ('{"mcpServers": {\n  "time": }\n}', ["2:11: not JSON: Expecting value"]),
     "no object": ("[]", ["1:1: not an object with mcpServers"]),
     "no servers": ('{"theme": "dark"}', ["1:1: it names no servers"]),
@@ -76,11 +77,18 @@ JSON_REFUSALS = {
 }
 
 
+def refusal(text: str, *, is_json: bool) -> BadFile:
+    try:
+        reading = entries_of(parse(text, "file", is_json=is_json))
+    except BadFile as error:
+        return error
+    return BadFile("file", reading.problems)
+
+
 def refused(text: str, *, is_json: bool) -> list[str]:
-    with pytest.raises(BadFile) as caught:
-        entries_of(parse(text, "file", is_json=is_json))
-    assert caught.value.message.startswith("file:")
-    return [f"{one.place.line}:{one.place.column}: {one.text}" for one in caught.value.problems]
+    caught = refusal(text, is_json=is_json)
+    assert caught.message.startswith("file:")
+    return [f"{one.place.line}:{one.place.column}: {one.text}" for one in caught.problems]
 
 
 @pytest.mark.parametrize(("text", "expected"), TOML_REFUSALS.values(), ids=TOML_REFUSALS)
@@ -100,9 +108,14 @@ def test_what_is_nested_too_deeply_is_refused(is_json: bool) -> None:
 
 
 def test_a_name_that_cannot_be_is_corrected() -> None:
-    with pytest.raises(BadFile) as caught:
-        entries_of(parse('{"mcpServers": {"Brave_Search": {"command": "x"}}}', "file", is_json=True))
-    assert caught.value.hint == "for example: brave-search"
+    text = '{"mcpServers": {"Brave_Search": {"command": "x"}}}'
+    assert refusal(text, is_json=True).hint == "for example: brave-search"
+
+
+@pytest.mark.parametrize("said", ["1", "{}"])
+def test_hints_are_in_the_language_of_the_file(said: str) -> None:
+    assert '"command": "uvx"' in refusal(f'{{"servers": {{"a": {said}}}}}', is_json=True).hint
+    assert 'command = "uvx' in refusal(f"[servers]\na = {said}\n", is_json=False).hint
 
 
 def test_what_only_ai_clients_know_is_left_to_them_and_told() -> None:
@@ -116,7 +129,7 @@ def test_what_only_ai_clients_know_is_left_to_them_and_told() -> None:
             "old": {"command": "x", "disabled": true,},
         },
     }"""
-    entries, notes = entries_of(parse(text, "file", is_json=True))
+    entries, _, notes = entries_of(parse(text, "file", is_json=True))
     [time] = entries
     assert time.values == {"command": "uvx", "args": ["mcp-server-time"], "env_file": ".env"}
     assert [(note.place.line, note.text) for note in notes] == [

@@ -91,7 +91,8 @@ def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bo
             _tell(job, change.done if wait else change.begun)
         if not jobs:
             click.echo("There are no servers.")
-    return max((_status(job) for job in jobs), default=0)
+    worst = max((_status(job) for job in jobs), default=0)
+    return min(worst, 1) if every else worst  # who names none cannot have named a wrong one
 
 
 def _chosen(client: ApiClient, change: Change, names: tuple[str, ...], every: bool) -> list[str]:

@@ -12,7 +12,7 @@ import click
 
 from mooring.cli.tables import age, fitted
 from mooring.cli.telling import Json
-from mooring.cli.words import printable
+from mooring.cli.words import printable, tell
 from mooring.errors import MooringError, UserError
 from mooring.host.places import find_places
 from mooring.secrets.references import Reference
@@ -30,18 +30,23 @@ EMPTY = "There are no secrets. Keep one: mooring secret set NAME"
 
 def set_secret(name: str, *, in_keyring: bool) -> None:
     """`mooring secret set`."""
-    places, value = find_places(os.environ), _given_value(name)
+    places = find_places(os.environ)
+    try:
+        value = _given_value(name)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(f"interrupted: nothing is kept under {name} but what was before", err=True)
+        raise
     places.make()
     done = Vault(places.secrets).put(name, value, in_keyring=in_keyring)
     if done.aside is not None:
         text = f"{places.secrets.name} was damaged: it is kept as {done.aside.name}, and a new one is begun"
-        click.echo(f"note: {text}; the secrets that were in it must be set again", err=True)
+        tell("note", f"{text}; the secrets that were in it must be set again")
     where = "the keyring" if done.place == KEYRING else str(places.secrets)
     click.echo(f"{name} is kept in {printable(where)}")
     with suppress(StoreError):  # it is kept, whatever is the matter with the servers
         if users := _users(servers_by_reference(places.state), name, done.place):
             told = f"processes of {', '.join(users)} that run keep the value that they have"
-            click.echo(f"note: {told}; to renew them: mooring restart {' '.join(users)}", err=True)
+            tell("note", f"{told}; to renew them: mooring restart {' '.join(users)}")
 
 
 def _given_value(name: str) -> str:

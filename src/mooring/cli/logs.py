@@ -47,10 +47,15 @@ def logs(name: str, tail: int | None, follow: bool, since: float | None) -> None
         for older in sorted(path.parent.glob(f"{name}.log.*"), reverse=True)
         for line in older.read_text(encoding="utf-8", errors="replace").splitlines()
     ]
-    for lines in _lines_of(path, follow=follow):
-        shown = [line for line in (*earlier, *lines) if line >= oldest]
-        click.echo("".join(f"{line}\n" for line in (shown if tail is None else _last(shown, tail))), nl=False)
-        earlier, tail = [], None  # all that is added later is new
+    try:
+        for lines in _lines_of(path, follow=follow):
+            shown = [line for line in (*earlier, *lines) if line >= oldest]
+            shown = shown if tail is None else _last(shown, tail)
+            click.echo("".join(f"{line}\n" for line in shown), nl=False)
+            earlier, tail = [], None  # all that is added later is new
+    except KeyboardInterrupt:
+        if not follow:  # otherwise that is how one stops looking
+            raise
 
 
 def _last(lines: list[str], number: int) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.client import ApiClient, NotRunning
+from mooring.cli.words import tell
 from mooring.errors import MooringError, Unavailable
 from mooring.host.places import Places, find_places, using
 
@@ -29,7 +30,7 @@ def reach(*, start: bool = False) -> ApiClient:
         port = client.ask("GET", "/daemon")["port"]
         if "MOORING_PORT" in os.environ and places.port not in (0, port):
             text = f"Mooring runs already, on port {port}; MOORING_PORT counts when it is started"
-            print(f"note: {text}", file=sys.stderr)
+            tell("note", text)
     except NotRunning as error:
         if not start:
             error.message = "Mooring does not run"
@@ -72,7 +73,7 @@ def _set_aside(places: Places) -> set[Path]:
 def _tell_of_damage(found: set[Path]) -> None:
     for path in found:
         text = f"the state was damaged: it is kept as {path}, and a new one is begun without any server"
-        print(f"warning: {text}; add them again: mooring run, or mooring up", file=sys.stderr)
+        tell("warning", f"{text}; add them again: mooring run, or mooring up")
 
 
 def launch(places: Places, *options: str) -> "tuple[subprocess.Popen[bytes], int]":
@@ -96,7 +97,7 @@ def _start_service() -> None:
     try:
         serving_at_login.start_if_ours()
     except MooringError as error:
-        print(f"note: the service cannot be started: {error.message}", file=sys.stderr)
+        tell("note", f"the service cannot be started: {error.message}")
 
 
 def _private(path: str, flags: int) -> int:

@@ -14,6 +14,7 @@ from mooring.api.client import ApiClient
 from mooring.cli.reach import if_it_answers
 from mooring.cli.service_files import Service, is_ours, service_for
 from mooring.cli.service_managers import Manager, find_manager
+from mooring.cli.words import tell
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import find_places
 
@@ -35,7 +36,7 @@ def install() -> None:
     else:
         manager.start()
         click.echo("It runs")
-    click.echo(f"note: {manager.advice}", err=True)
+    tell("note", manager.advice)
 
 
 def _set_up(manager: Manager) -> None:

@@ -21,6 +21,8 @@ LOOK_S = 0.1
 """Between two looks at a server that is waited for."""
 MOST_AT_ONCE = 16
 """Servers that something is done to at the same moment; the others wait for their turn."""
+AT_REST = frozenset({"ready", "stopped"})
+"""Not worth a line while something is waited for: nothing goes on yet, or all is done and will be told."""
 CLEAR_LINE = "\r\x1b[2K"
 
 
@@ -105,7 +107,11 @@ def _states(client: ApiClient, names: set[str]) -> dict[str, str]:
         servers = client.ask("GET", "/servers")
     except MooringError:
         return {}  # whoever does the work will say what is wrong
-    return {server["name"]: state_in_words(server) for server in servers if server["name"] in names}
+    return {
+        server["name"]: state_in_words(server)
+        for server in servers
+        if server["name"] in names and server["state"] not in AT_REST
+    }
 
 
 def wait_ready(client: ApiClient, server: Json) -> Json:

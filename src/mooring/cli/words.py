@@ -1,13 +1,28 @@
 """Text that is safe and right for a terminal."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
+from shutil import get_terminal_size
 from typing import TextIO
 
-__all__ = ["DIM", "GREEN", "RED", "YELLOW", "colourful", "debugging", "painted", "printable", "show_error"]
+__all__ = [
+    "DIM",
+    "GREEN",
+    "RED",
+    "YELLOW",
+    "colourful",
+    "debugging",
+    "laid_out",
+    "painted",
+    "printable",
+    "show_error",
+    "tell",
+]
 
 DIM, RED, GREEN, YELLOW, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
+_OF_KINDS = {"error": RED, "warning": YELLOW}
 
 # C0 but tab, DEL, C1, the separators of lines and paragraphs, what has no width, and what changes
 # the direction of writing: everything with which a text could pretend to be something else.
@@ -46,7 +61,33 @@ def colourful(stream: TextIO, environ: Mapping[str, str]) -> bool:
 
 def show_error(message: str, hint: str) -> None:
     """On stderr: what is wrong, and what to do."""
-    colour = RED if colourful(sys.stderr, os.environ) else ""
-    sys.stderr.write(f"{painted('error:', colour)} {printable(message)}\n")
+    tell("error", message)
     if hint:
-        sys.stderr.write(f"hint: {printable(hint)}\n")
+        tell("hint", hint)
+
+
+def tell(kind: str, text: str) -> None:
+    """On stderr, one line: an `error`, a `hint`, a `warning` or a `note`; within the width of a terminal."""
+    width = get_terminal_size().columns if sys.stderr.isatty() else None
+    head, *more = laid_out(kind, printable(text), width)
+    colour = _OF_KINDS.get(kind, "") if colourful(sys.stderr, os.environ) else ""
+    lines = [painted(f"{kind}:", colour) + head.removeprefix(f"{kind}:"), *more]
+    sys.stderr.writelines(f"{line}\n" for line in lines)
+
+
+def laid_out(kind: str, text: str, width: int | None) -> list[str]:
+    """In lines of that width; but a hint is only broken after a comma or semicolon.
+
+    So a command in it stays in one piece, and can be copied: if it is too long, the terminal breaks it.
+    """
+    head = f"{kind}: "
+    if width is None or len(head) + len(text) <= width:
+        return [head + text]
+    pieces = re.split("(?<=[,;]) ", text) if kind == "hint" else text.split(" ")
+    lines = [head + pieces[0]]
+    for piece in pieces[1:]:
+        if len(lines[-1]) + 1 + len(piece) <= width:
+            lines[-1] += f" {piece}"
+        else:
+            lines.append(" " * len(head) + piece)
+    return lines

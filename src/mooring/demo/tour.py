@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -313,7 +313,14 @@ def _wait_until(condition: Callable[[], bool], otherwise: str) -> None:
         time.sleep(0.001)
 
 
+def _port(environment: Mapping[str, str]) -> int:
+    """Where the daemon will be; if it is to choose (0), the tour cannot know."""
+    wanted = environment.get("MOORING_PORT", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) else 4670
+
+
 def _say_what_next(page: Page) -> None:
+    port = _port(os.environ)
     python = _as_typed(Path(sys.executable))
     mooring = _as_typed(Path(sys.executable).with_name("mooring"))
     page.say(f"""
@@ -330,18 +337,18 @@ def _say_what_next(page: Page) -> None:
      {mooring} run fs -- \\
        npx -y @modelcontextprotocol/server-filesystem .
 
-   Its URL is http://127.0.0.1:4670/NAME/mcp. For your AI client:
+   Its URL is http://127.0.0.1:{port}/NAME/mcp. For your AI client:
 
      {{
        "mcpServers": {{
-         "demo": {{"type": "http", "url": "http://127.0.0.1:4670/demo/mcp"}}
+         "demo": {{"type": "http", "url": "http://127.0.0.1:{port}/demo/mcp"}}
        }}
      }}
 
    Or by hand, in another terminal (bash, zsh). Open a session; its id is in a
    header of the answer, which every later request repeats:
 
-{textwrap.indent(OPEN_A_SESSION, " " * 5)}
+{textwrap.indent(OPEN_A_SESSION.replace(":4670/", f":{port}/"), " " * 5)}
    Call a tool in this session, as often as you like:
 
 {textwrap.indent(CALL_A_TOOL, " " * 5)}

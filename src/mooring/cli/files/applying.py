@@ -23,9 +23,9 @@ from mooring.cli.live import progress_of
 from mooring.cli.reach import reach
 from mooring.cli.telling import Json
 from mooring.cli.waiting import Job, wait_ready
-from mooring.cli.words import RED, YELLOW, colourful, painted, printable
+from mooring.cli.words import colourful, tell
 from mooring.errors import UserError
-from mooring.workloads.definition import ServerOptions, dump_options
+from mooring.workloads.definition import ServerOptions, differences, dump_options
 
 __all__ = ["DEFAULT_FILES", "down", "up"]
 
@@ -85,6 +85,12 @@ def down(file: str | None, *, dry_run: bool, wait: bool, as_json: bool) -> int:
     path = Path(file) if file else _made_something(known)
     origin = str(path.parent.resolve() / path.name)
     plan = plan_down(known, origin)
+    if not plan.steps and not path.exists():
+        raise UserError(
+            f"there is no file {path}, and no server was made from one there",
+            code="no_file",
+            hint="mooring ls --json tells which file each server was made from (origin)",
+        )
     return _carry_out(None if dry_run else client, plan, _Order(str(path), origin, wait, as_json))
 
 
@@ -112,29 +118,27 @@ def _reach_for(dry_run: bool) -> ApiClient | None:
     try:
         return reach(start=not dry_run)
     except NotRunning:
-        click.echo(
-            "note: Mooring does not run: servers that it may have from earlier are not in this plan", err=True
-        )
+        tell("note", "Mooring does not run: servers that it may have from earlier are not in this plan")
         return None
 
 
 def _taken(asked: Asked, other: Known) -> Remark:
     whose = f"made from {other.origin}" if other.origin else "not made from a file"
+    ours = asked.servers[other.name]
+    what = f"; different: {', '.join(differences(other.options, ours.options))}" if other.options else ""
     return Remark(
-        asked.servers[other.name].place,
-        f"there is a server named {other.name} already, {whose}, with another definition",
+        ours.place,
+        f"there is a server named {other.name} already, {whose}, with another definition{what}",
         f"choose another name, or replace that one: mooring up -f {asked.shown} --adopt; "
         f"mooring export {other.name} shows it",
     )
 
 
 def _remark(kind: str, shown: str, remarks: Iterable[Remark]) -> None:
-    colour = {"error": RED, "warning": YELLOW}.get(kind, "") if colourful(sys.stderr, os.environ) else ""
     for remark in remarks:
-        where = f"{shown}:{remark.place.line}:{remark.place.column}"
-        click.echo(f"{painted(f'{kind}:', colour)} {printable(f'{where}: {remark.text}')}", err=True)
+        tell(kind, f"{shown}:{remark.place.line}:{remark.place.column}: {remark.text}")
         if remark.hint:
-            click.echo(f"hint: {printable(remark.hint)}", err=True)
+            tell("hint", remark.hint)
 
 
 def _carry_out(client: ApiClient | None, plan: Plan, order: _Order) -> int:
@@ -142,6 +146,7 @@ def _carry_out(client: ApiClient | None, plan: Plan, order: _Order) -> int:
     if not order.as_json:
         _show(plan, order.shown)
     jobs: dict[str, Job] = {}
+    troubles = [step for step in plan.steps if step.trouble is not None]
     if client is not None:
         jobs = {step.name: _job(client, step, order) for step in plan.steps if _concerns(step, order.wait)}
         progress = progress_of(list(jobs.values()), quiet=order.as_json)
@@ -152,7 +157,7 @@ def _carry_out(client: ApiClient | None, plan: Plan, order: _Order) -> int:
     else:
         for step in plan.steps:
             _tell(step, jobs.get(step.name), order.wait)
-    return 1 if any(job.error is not None for job in jobs.values()) else 0
+    return 1 if troubles or any(job.error is not None for job in jobs.values()) else 0
 
 
 def _show(plan: Plan, shown: str) -> None:
@@ -202,11 +207,10 @@ def _have(client: ApiClient, step: Step, options: ServerOptions, order: _Order) 
 
 
 def _tell(step: Step, job: Job | None, wait: bool) -> None:
-    if job is None:
-        return
-    if job.error is not None:
-        tell_error(step.name, job.error)
-    elif step.action is not Action.KEEP:
+    error = step.trouble if job is None else job.error
+    if error is not None:
+        tell_error(step.name, error)
+    elif job is not None and step.action is not Action.KEEP:
         url = "" if step.action is Action.REMOVE else f": {job.answer['url']}"
         click.echo(f"{step.name} {(DONE if wait else BEGUN)[step.action]}{url}")
 

@@ -4,6 +4,7 @@ Whatever keeps a definition from being made is an error of the file, and nothing
 keeps a server from starting (its program is not installed here) costs that server only.
 """
 
+import json
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -73,9 +74,8 @@ def read_file(path: Path, environ: Mapping[str, str]) -> Asked:
 
 def define(document: Document, origin: Path, environ: Mapping[str, str]) -> Asked:
     """Raises BadFile."""
-    entries, notes = entries_of(document)
+    entries, problems, notes = entries_of(document)
     servers: dict[str, Wanted] = {}
-    problems: list[Remark] = []
     warnings: list[Remark] = []
     for entry in entries:
         maker = _Maker(document, entry, origin.parent, environ)
@@ -84,16 +84,20 @@ def define(document: Document, origin: Path, environ: Mapping[str, str]) -> Aske
         warnings += _literal_secrets(document, entry)
         if options is not None:
             place = document.remark(entry.keys, "").place
-            servers[entry.name] = Wanted(options, place, _trouble(options))
+            servers[entry.name] = Wanted(options, place, _trouble(options, entry, is_json=document.is_json))
     if problems:
         raise BadFile(document.shown, problems)
     return Asked(document.shown, str(origin), servers, notes, warnings)
 
 
-def _trouble(options: ServerOptions) -> UserError | None:
+def _trouble(options: ServerOptions, entry: Entry, *, is_json: bool) -> UserError | None:
     try:
         check_server(options)
     except UserError as error:
+        program, *words = options.argv[0].split()
+        if words and is_json and error.code == "program_not_found":
+            args = json.dumps([*words, *entry.values.get("args", ())])
+            error.hint = f'in JSON the program stands alone: "command": {json.dumps(program)}, "args": {args}'
         return error
     return None
 
@@ -108,7 +112,8 @@ class _Maker:
         self._folder = folder
         self._environ = environ
         # Without an option for help: click would remember it for the command itself, and not as `cli` has it.
-        self._context = run.make_context(run.name, [entry.name, "--", "command"], help_option_names=[])
+        name = entry.name if entry.is_whole else "unnamed"  # a name that cannot be one was told of already
+        self._context = run.make_context(run.name, [name, "--", "command"], help_option_names=[])
         """Of a command line without any options: it has the defaults."""
 
     def make(self) -> ServerOptions | None:
@@ -119,7 +124,7 @@ class _Maker:
         if chosen.get("shared") is False:
             del chosen["shared"]  # which is the default
         given |= {key: self._setting(key, value) for key, value in chosen.items()}
-        if self.problems:
+        if self.problems or not self._entry.is_whole:
             return None
         try:
             return plan_server(given, chosen, words, self._environ)
@@ -145,11 +150,12 @@ class _Maker:
 
     def _command(self) -> tuple[str, ...]:
         values = self._entry.values
-        words = (
-            self._words(values["command"]) if "command" in values else self._source(values.get("from", ""))
-        )
+        if "command" in values:
+            words = self._words(values["command"])
+        else:
+            words = self._source(values["from"]) if "from" in values else []
         args = [self._expanded(("args", n), word) for n, word in enumerate(values.get("args", ()))]
-        if not self.problems and not (words and words[0].strip()):
+        if self._entry.is_whole and not self.problems and not (words and words[0].strip()):
             self._wrong(("command",), "the command is empty")
         return (*words, *args)
 

@@ -59,7 +59,7 @@ def _step_lines(step: Step, longest: int, width: int | None, colours: bool) -> l
 
 def _told(step: Step) -> list[str]:
     if step.trouble is not None:
-        return [f"cannot be started: {step.trouble.message.removeprefix(f'{step.name}: ')}", *step.changes]
+        return ["cannot be started", *step.changes]  # why, is told as an error, with what to do
     if not step.is_ours:
         return ["the same, but not made from this file: left alone"]
     return list(step.changes) or [SAYING.get(step.action, "")]

@@ -27,7 +27,7 @@ from mooring.cli.files.schema import FIELDS
 from mooring.cli.values import parse_name
 from mooring.errors import UserError
 
-__all__ = ["BadFile", "Document", "Entry", "Remark", "entries_of", "parse"]
+__all__ = ["BadFile", "Document", "Entry", "Reading", "Remark", "entries_of", "parse"]
 
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _MISMATCH = re.compile(r"Expected `([^`]+)`, got `(\w+)`(?: - at `\$\[(\d+)\]`)?")
@@ -48,6 +48,21 @@ ELSEWHERE = frozenset({"url", "serverUrl", "httpUrl"})
 CLIENTS_NAMES = {"envFile": "env_file"}
 """Keys of AI clients that mean one of ours."""
 NOT_YET = "servers elsewhere (url) are not supported yet"
+
+
+class Syntax(NamedTuple):
+    """How things are called and written."""
+
+    table: str
+    hint: str
+    """What is wanted of a server."""
+
+
+TOML = Syntax("a table", 'write what is run: command = "uvx mcp-server-time", or from = "uvx:PACKAGE"')
+JSON = Syntax(
+    "an object",
+    'write what is run: {"command": "uvx", "args": ["mcp-server-time"]}, or {"from": "uvx:PACKAGE"}',
+)
 
 
 class Remark(NamedTuple):
@@ -90,6 +105,16 @@ class Entry(NamedTuple):
     name: str
     keys: Keys
     values: dict[str, Any]
+    is_whole: bool
+    """Nothing is missing of what was said: there was nothing wrong with it so far."""
+
+
+class Reading(NamedTuple):
+    """All servers, what is wrong with them, and what else is to be told of the file."""
+
+    entries: list[Entry]
+    problems: list[Remark]
+    notes: list[Remark]
 
 
 def parse(text: str, shown: str, *, is_json: bool) -> Document:
@@ -125,25 +150,23 @@ def _parse_json(text: str, shown: str) -> Document:
     return document
 
 
-def entries_of(document: Document) -> tuple[list[Entry], list[Remark]]:
-    """All servers, and what else is to be told of the file. Raises BadFile."""
+def entries_of(document: Document) -> Reading:
+    """Raises BadFile if it names no servers at all."""
     top = _servers_key(document)
     servers = document.data[top]
     if not isinstance(servers, dict):
         raise BadFile(document.shown, [document.remark((top,), f"{top} is not a table of servers by name")])
-    entries, problems, notes = [], [], []
+    reading = Reading([], [], [])
     for name, said in servers.items():
         keys = (top, name)
         if document.is_json and (why := _left_out(said)):
-            notes.append(document.remark(keys, f"{name} is left out: {why}"))
+            reading.notes.append(document.remark(keys, f"{name} is left out: {why}"))
             continue
         checked = _Check(document, keys)
-        entries.append(checked.entry(name, said))
-        problems += checked.problems
-        notes += checked.notes
-    if problems:
-        raise BadFile(document.shown, problems)
-    return entries, notes
+        reading.entries.append(checked.entry(name, said))
+        reading.problems.extend(checked.problems)
+        reading.notes.extend(checked.notes)
+    return reading
 
 
 def _servers_key(document: Document) -> str:
@@ -178,6 +201,7 @@ class _Check:
         self.notes: list[Remark] = []
         self._document = document
         self._keys = keys
+        self._syntax = JSON if document.is_json else TOML
 
     def _wrong(self, keys: Keys, text: str, hint: str = "") -> None:
         self.problems.append(self._document.remark((*self._keys, *keys), text, hint))
@@ -186,14 +210,12 @@ class _Check:
         self._check_name(name)
         values: dict[str, Any] = {}
         if not isinstance(said, dict):
-            self._wrong(
-                (), f"{name} is not a table", 'write what is run, as in: command = "uvx mcp-server-time"'
-            )
+            self._wrong((), f"{name} is not {self._syntax.table}", self._syntax.hint)
         else:
             for key, value in said.items():
                 self._take(key, value, values)
             self._check_command(said)
-        return Entry(name, self._keys, values)
+        return Entry(name, self._keys, values, not self.problems)
 
     def _check_name(self, name: str) -> None:
         try:
@@ -206,9 +228,7 @@ class _Check:
         if {"command", "from"} <= said.keys():
             self._wrong(("from",), "command and from are two ways to say the same; keep one of them")
         if not {"command", "from"} & said.keys() and not ELSEWHERE & said.keys():
-            self._wrong(
-                (), f"{self._keys[-1]} has no command", 'write command = "…", or from = "uvx:PACKAGE"'
-            )
+            self._wrong((), f"{self._keys[-1]} has no command", self._syntax.hint)
 
     def _take(self, key: str, value: Any, values: dict[str, Any]) -> None:
         """A value whose key is known and whose type is right."""

@@ -23,7 +23,7 @@ from mooring.cli.live import progress_of
 from mooring.cli.reach import reach
 from mooring.cli.telling import Json
 from mooring.cli.waiting import Job, wait_ready
-from mooring.cli.words import colourful, tell
+from mooring.cli.words import colourful, printable, tell
 from mooring.errors import UserError
 from mooring.workloads.definition import ServerOptions, differences, dump_options
 

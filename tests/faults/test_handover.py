@@ -229,7 +229,6 @@ async def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.Monke
         assert "mooring daemon stop" in refusal.value.hint
         with pytest.raises(MooringError, match="nobody waits"):
             await here.life.ask("POST", "/daemon/handover")
-        monkeypatch.setattr(taking_over, "CALL_S", 0.1)
         await here.is_as_ever()
 
 

@@ -26,7 +26,7 @@ from mooring.workloads.state import State
 from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
 from tests.http_client import serving
 from tests.mcp_client import McpClient, client_of
-from tests.support import children, until, within
+from tests.support import alive, children, until, within
 
 
 @pytest.fixture(autouse=True)
@@ -177,14 +177,15 @@ async def test_stop_and_remove_win_in_every_state(tmp_path: Path, what: str) -> 
         "failed": ("--refuse",),
         "ready": (),
     }
+    before = children()
     async with fleet_in(tmp_path) as (fleet, _street):
         for ending in (fleet.stop, fleet.remove):
             await fleet.run(described("one", *words[what]), replace=True)
             await until(lambda: fleet.seen("one").snapshot().state == what)  # type: ignore[union-attr]
+            servers = children() - before
             async with within():
                 await ending("one", 1.0)
-        assert fleet.all() == []
-        await asyncio.sleep(0.2)
+            assert not [pid for pid in servers if alive(pid)]
         assert fleet.all() == []
 
 

@@ -324,7 +324,7 @@ class Proxy:
             if session.transport not in RESUMED:
                 session.hang_up(self.policy.drain_retry_ms)
                 if not session.in_use:
-                    session.close("Mooring was restarted")
+                    session.close(RESTARTED)
         for visitor in list(self.visitors):
             visitor.hang_up()
 

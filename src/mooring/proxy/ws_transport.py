@@ -17,7 +17,7 @@ from mooring.proxy import call_errors, refusals
 from mooring.proxy.batches import is_batch, read_batch
 from mooring.proxy.calls import StreamReply
 from mooring.proxy.proxy import Proxy
-from mooring.proxy.session import Session
+from mooring.proxy.session import RESTARTED, Session
 from mooring.wire import jsonrpc
 from mooring.wire.http import Exchange
 from mooring.wire.jsonrpc import Envelope, Id
@@ -31,7 +31,7 @@ __all__ = ["WebSocketTransport"]
 TRANSPORT = "websocket"
 SUBPROTOCOL = "mcp"
 SHUTTING_DOWN = "Mooring is shutting down"
-RESTARTED = "Mooring was restarted: connect again"
+CONNECT_AGAIN = f"{RESTARTED}: connect again"
 
 
 class WebSocketTransport:
@@ -60,7 +60,7 @@ class _Bound(NamedTuple):
 
 def _goodbye(proxy: Proxy) -> tuple[int, str]:
     """With what connections end that the end of this Mooring ends."""
-    return (SERVICE_RESTART, RESTARTED) if proxy.is_restarted else (GOING_AWAY, SHUTTING_DOWN)
+    return (SERVICE_RESTART, CONNECT_AGAIN) if proxy.is_restarted else (GOING_AWAY, SHUTTING_DOWN)
 
 
 class Conversation:

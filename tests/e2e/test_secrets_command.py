@@ -170,7 +170,7 @@ async def test_what_is_missing_is_named_before_anything_starts_and_in_the_status
         await place.done("secret", "rm", "--force", "linear")
         await place.done("daemon", "stop")
         status, _, err = await place.mooring("start", "--all")
-        assert status == 2 and "no secret named linear" in err
+        assert status == 1 and "no secret named linear" in err
         seen = await place.told("status", "demo")
         assert (seen["state"], seen["reason"]) == ("failed", "cannot_start")
         assert "no secret named linear" in seen["reason_text"] and "mooring secret set linear" in seen["hint"]

@@ -72,7 +72,7 @@ def test_importing_the_command_line_imports_nothing_heavy() -> None:
     code = "import sys, mooring.cli.main; print(*sys.modules)"
     done = run(sys.executable, "-c", code)
     loaded = set(done.stdout.split())
-    assert "mooring.cli.run" in loaded
+    assert "mooring.cli.running.run" in loaded
     heavy = {"asyncio", "msgspec", "uvloop", "httptools", "logging", "json", "socket", "ssl", "subprocess"}
     assert not loaded & heavy
     packages = {name.split(".")[1] for name in loaded if name.startswith("mooring.")}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mooring.cli import replacing
+from mooring.cli.servers import replacing
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host import daemon, handing_over, handover_words, taking_over
 from mooring.host.daemon import DaemonOptions

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.cli.terminal.words import printable
 from mooring.cli.values import parse_assignment, parse_duration, parse_limit, parse_name, parse_size
-from mooring.cli.words import printable
 
 UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
 SIZES = {"": 1, "B": 1, "kB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mooring.cli.findings import Finding, Level, collect, lines
+from mooring.cli.doctor.findings import Finding, Level, collect, lines
 from mooring.errors import UserError
 
 FOUND = [

@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from mooring.cli import output
-from mooring.cli.background import BackgroundHandler
-from mooring.cli.output import JsonFormat, TextFormat
-from mooring.cli.words import colourful, debugging, printable
+from mooring.cli.terminal import output
+from mooring.cli.terminal.background import BackgroundHandler
+from mooring.cli.terminal.output import JsonFormat, TextFormat
+from mooring.cli.terminal.words import colourful, debugging, printable
 from tests.support import PATIENCE_S
 
 MOMENT = 1_794_918_896.789  # 2026-11-17 12:34:56.789 UTC

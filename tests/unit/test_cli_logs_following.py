@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli import logs
+from mooring.cli.servers import logs
 
 
 def test_what_is_added_right_before_a_file_is_put_aside_is_shown(

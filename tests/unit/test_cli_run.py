@@ -262,7 +262,7 @@ def test_wrong_usage_is_status_2_and_told_on_stderr(
 def test_an_error_in_colour_where_a_person_looks(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mooring.cli.words.colourful", lambda _stream, _environ: True)
+    monkeypatch.setattr("mooring.cli.terminal.words.colourful", lambda _stream, _environ: True)
     assert mooring_("nonsense") == 2
     assert capfd.readouterr().err.startswith("\x1b[31merror:\x1b[0m No such command")
 

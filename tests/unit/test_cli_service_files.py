@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cli.service_files import LABEL, Service, launchd_agent, service_for, systemd_unit
+from mooring.cli.service.files import LABEL, Service, launchd_agent, service_for, systemd_unit
 
 SERVICE = service_for(
     "/opt/my python/bin/python3",

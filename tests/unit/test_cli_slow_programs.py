@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli import checks_of_machine, service_managers
-from mooring.cli.service_managers import Systemd
+from mooring.cli.doctor import checks_of_machine
+from mooring.cli.service import managers as service_managers
+from mooring.cli.service.managers import Systemd
 from mooring.errors import Unavailable
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cli.sources import parse_source
+from mooring.cli.running.sources import parse_source
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mooring.cli.tables import fitted
-from mooring.cli.telling import count, described, moment, state_in_words, why_not_ready
+from mooring.cli.servers.telling import count, described, moment, state_in_words, why_not_ready
+from mooring.cli.terminal.tables import fitted
 
 NOW = time.time()
 READY: dict[str, Any] = {

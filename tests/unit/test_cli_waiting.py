@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mooring.api.client import ApiClient
-from mooring.cli import changing, waiting
-from mooring.cli.live import progress_of
-from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
+from mooring.cli.servers import changing, waiting
+from mooring.cli.servers.waiting import Job, NotReady, Progress, carry_out, wait_ready
+from mooring.cli.terminal.live import progress_of
 from mooring.errors import Unavailable, UserError
 from tests.unit.test_cli_telling import server
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.cli.words import laid_out
+from mooring.cli.terminal.words import laid_out
 
 HINT = "mooring logs demo tells more; to change it: mooring run demo --replace -- COMMAND, or mooring rm demo"
 

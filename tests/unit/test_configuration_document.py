@@ -10,7 +10,7 @@ from mooring.cli.files.difference import Action
 from mooring.cli.files.picture import SIGNS
 from mooring.cli.files.reading import entries_of, parse
 from mooring.cli.files.schema import FIELDS, RUN_OPTIONS, json_schema
-from mooring.cli.run import BACKGROUND_ONLY, FOREGROUND_ONLY
+from mooring.cli.running.run import BACKGROUND_ONLY, FOREGROUND_ONLY
 from tests.configuration_page import PAGE, SCHEMA, page
 from tests.json_schema import problems
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mooring.cli.run import run
+from mooring.cli.running.run import run
 from mooring.http.client_limits import ClientLimits
 from mooring.http.limits import Limits
 from mooring.proxy.policy import SessionPolicy

@@ -12,19 +12,19 @@ import click
 
 from mooring import __version__
 from mooring.cli.completion import completion
-from mooring.cli.doctor import doctor
-from mooring.cli.events import events
-from mooring.cli.file_commands import FILE_COMMANDS
-from mooring.cli.layout import SectionedGroup
-from mooring.cli.logs import logs
-from mooring.cli.run import run
-from mooring.cli.secret import secret
+from mooring.cli.doctor.command import doctor
+from mooring.cli.files.commands import FILE_COMMANDS
+from mooring.cli.running.run import run
+from mooring.cli.secret.command import secret
 from mooring.cli.serve import serve
-from mooring.cli.servers import daemon, ls, restart, rm, start, status, stop
-from mooring.cli.service import service
+from mooring.cli.servers.commands import daemon, ls, restart, rm, start, status, stop
+from mooring.cli.servers.events import events
+from mooring.cli.servers.logs import logs
+from mooring.cli.service.command import service
 from mooring.cli.stdio import stdio
+from mooring.cli.terminal.layout import SectionedGroup
 from mooring.cli.trying.commands import COMMANDS as TRYING
-from mooring.cli.uninstall import uninstall
+from mooring.cli.uninstall.command import uninstall
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["cli", "main"]
@@ -107,7 +107,7 @@ def _sentence(error: click.ClickException) -> str:
 
 
 def _tell(error: Exception, message: str, hint: str, status: int) -> int:
-    from mooring.cli.words import debugging, show_error  # noqa: PLC0415 - for errors
+    from mooring.cli.terminal.words import debugging, show_error  # noqa: PLC0415 - for errors
 
     if debugging(os.environ):
         import traceback  # noqa: PLC0415

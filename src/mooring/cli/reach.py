@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.client import ApiClient, NotRunning
-from mooring.cli.words import tell
+from mooring.cli.terminal.words import tell
 from mooring.errors import MooringError, Unavailable
 from mooring.host.places import Places, find_places, using
 
@@ -92,7 +92,7 @@ def launch(places: Places, *options: str) -> "tuple[subprocess.Popen[bytes], int
 
 def _start_service() -> None:
     """If the system starts it at login it is to do so now, too: else it would end when we log out."""
-    from mooring.cli import serving_at_login  # noqa: PLC0415 - rarely needed
+    from mooring.cli.service import serving_at_login  # noqa: PLC0415 - rarely needed
 
     try:
         serving_at_login.start_if_ours()

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from mooring.cli.layout import SectionedCommand, log_options, section
+from mooring.cli.terminal.layout import SectionedCommand, log_options, section
 from mooring.cli.values import Parsed, parse_limit
 
 __all__ = ["serve"]
@@ -44,7 +44,7 @@ def serve(**given: Any) -> int:
     http://127.0.0.1:4670/NAME/mcp, or on the port that MOORING_PORT says, and keeps its state in
     MOORING_STATE_DIR.
     """
-    from mooring.cli import output  # noqa: PLC0415 - heavy from here on
+    from mooring.cli.terminal import output  # noqa: PLC0415 - heavy from here on
 
     with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:
         from mooring.host import daemon  # noqa: PLC0415

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.layout import SectionedCommand, log_options, section
 from mooring.cli.names import KNOWN_SERVER
+from mooring.cli.terminal.layout import SectionedCommand, log_options, section
 from mooring.cli.values import Parsed, parse_limit
 from mooring.cli.who import identity, who_options
 
@@ -59,7 +59,7 @@ def stdio(**given: Any) -> int:
     session when the server is restarted, forgets it, or cannot be reached for a while.
     """
     # Heavy from here on.
-    from mooring.cli import output  # noqa: PLC0415
+    from mooring.cli.terminal import output  # noqa: PLC0415
 
     with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:
         from mooring.host import stdio as host  # noqa: PLC0415

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mooring.cli.layout import section
+from mooring.cli.terminal.layout import section
 from mooring.cli.values import Parsed, parse_header_source
 
 __all__ = ["identity", "who_options"]

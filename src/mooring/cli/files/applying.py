@@ -13,17 +13,17 @@ from urllib.parse import quote
 import click
 
 from mooring.api.client import ApiClient, NotRunning
-from mooring.cli.changing import INTERRUPTED, LONG_S, tell_error, told_error, waited
 from mooring.cli.files.definitions import Asked, read_file
 from mooring.cli.files.difference import Action, Known, Plan, Step, plan_down, plan_up
 from mooring.cli.files.known import known_servers
 from mooring.cli.files.picture import pictured, summary
 from mooring.cli.files.reading import BadFile, Remark
-from mooring.cli.live import progress_of
 from mooring.cli.reach import reach
-from mooring.cli.telling import Json
-from mooring.cli.waiting import Job, wait_ready
-from mooring.cli.words import colourful, printable, tell
+from mooring.cli.servers.changing import INTERRUPTED, LONG_S, tell_error, told_error, waited
+from mooring.cli.servers.telling import Json
+from mooring.cli.servers.waiting import Job, wait_ready
+from mooring.cli.terminal.live import progress_of
+from mooring.cli.terminal.words import colourful, printable, tell
 from mooring.errors import UserError
 from mooring.workloads.definition import ServerOptions, differences, dump_options
 

@@ -17,9 +17,9 @@ from mooring.cli.files.reading import BadFile, Document, Entry, Remark, entries_
 from mooring.cli.files.schema import RUN_OPTIONS
 from mooring.cli.files.secret_looks import looks_secret, secret_name, word_looks_secret
 from mooring.cli.files.variables import expand, has_variables
-from mooring.cli.plan import check_server, plan_server
-from mooring.cli.run import run
-from mooring.cli.sources import parse_source
+from mooring.cli.running.plan import check_server, plan_server
+from mooring.cli.running.run import run
+from mooring.cli.running.sources import parse_source
 from mooring.cli.values import parse_assignment, parse_variable
 from mooring.errors import UserError
 from mooring.secrets.references import anchored

@@ -4,7 +4,7 @@ import msgspec
 
 from mooring.api.client import ApiClient
 from mooring.cli.files.difference import Known
-from mooring.cli.telling import Json
+from mooring.cli.servers.telling import Json
 from mooring.workloads.definition import load_options
 
 __all__ = ["known_servers"]

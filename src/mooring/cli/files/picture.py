@@ -3,7 +3,7 @@
 from collections import Counter
 
 from mooring.cli.files.difference import Action, Plan, Step
-from mooring.cli.words import DIM, GREEN, RED, YELLOW, painted, printable
+from mooring.cli.terminal.words import DIM, GREEN, RED, YELLOW, painted, printable
 
 __all__ = ["pictured", "summary"]
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mooring.cli.run import run
+from mooring.cli.running.run import run
 
 __all__ = ["FIELDS", "RUN_OPTIONS", "File", "Server", "explained", "json_schema"]
 

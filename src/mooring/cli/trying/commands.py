@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mooring.cli.layout import SectionedCommand, section
 from mooring.cli.names import KNOWN_SERVER
+from mooring.cli.terminal.layout import SectionedCommand, section
 from mooring.cli.values import Parsed, parse_limit, parse_word
 from mooring.cli.who import identity, who_options
 
@@ -51,8 +51,8 @@ class Known(click.ParamType[str]):
         """Those that begin so; none if the server does not tell them soon."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - heavy; only the shell asks
 
+        from mooring.cli.terminal.words import printable  # noqa: PLC0415
         from mooring.cli.trying import completing  # noqa: PLC0415
-        from mooring.cli.words import printable  # noqa: PLC0415
 
         return [
             CompletionItem(name, help=" ".join(printable(about).split())[:60] or None)

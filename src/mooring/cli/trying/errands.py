@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mooring.cli.reach import reach
+from mooring.cli.terminal.words import debugging, printable, show_error
 from mooring.cli.trying import contents, pages
 from mooring.cli.trying.arguments import BadArguments, convert, convert_texts
 from mooring.cli.trying.elicitation import Elicitation
@@ -18,7 +19,6 @@ from mooring.cli.trying.paper import Paper, indented
 from mooring.cli.trying.schemas import Json
 from mooring.cli.trying.sideline import LogsAside, Sideline
 from mooring.cli.values import Word
-from mooring.cli.words import debugging, printable, show_error
 from mooring.errors import EXIT_STATUS, ServerFailed, Unavailable, UserError
 from mooring.host import visiting
 from mooring.host.loops import run_with_signals

@@ -8,10 +8,10 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
+from mooring.cli.terminal.words import DIM, colourful, painted, printable
 from mooring.cli.trying.contents import Data, Heading, Link, Piece, Text, Value
 from mooring.cli.trying.pages import wrapped
 from mooring.cli.trying.saving import NotBytes, decoded, file_name, save
-from mooring.cli.words import DIM, colourful, painted, printable
 from mooring.errors import ServerFailed
 
 __all__ = ["Paper", "indented"]

@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Iterator
 from shutil import get_terminal_size
 from typing import Any
 
+from mooring.cli.terminal.words import DIM, RED, YELLOW, colourful, painted, printable
 from mooring.cli.trying.schemas import Json, is_of
-from mooring.cli.words import DIM, RED, YELLOW, colourful, painted, printable
 from mooring.remote.caller import FOR_PEOPLE
 
 __all__ = ["LogsAside", "Sideline", "bar"]

@@ -9,8 +9,8 @@ import click
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.reach import reach
-from mooring.cli.telling import Json, moment
-from mooring.cli.words import printable
+from mooring.cli.servers.telling import Json, moment
+from mooring.cli.terminal.words import printable
 from mooring.errors import Unavailable
 
 __all__ = ["show_events"]

@@ -3,7 +3,7 @@
 import click
 
 from mooring.cli.names import KNOWN_NAME
-from mooring.cli.servers import as_json, examples, no_wait
+from mooring.cli.servers.commands import as_json, examples, no_wait
 
 __all__ = ["FILE_COMMANDS"]
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import click
 
 from mooring.api.client import ApiClient, NotRunning
-from mooring.cli import serving_at_login
-from mooring.cli.changing import end_daemon
-from mooring.cli.service_managers import find_manager
-from mooring.cli.telling import count
-from mooring.cli.words import show_error
+from mooring.cli.servers.changing import end_daemon
+from mooring.cli.servers.telling import count
+from mooring.cli.service import serving_at_login
+from mooring.cli.service.managers import find_manager
+from mooring.cli.terminal.words import show_error
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import Places, find_places
 from mooring.runtimes.roll import Roll

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from time import localtime, strftime
 
-from mooring.cli.background import BackgroundHandler
-from mooring.cli.words import DIM, RED, YELLOW, colourful, debugging, painted, printable
+from mooring.cli.terminal.background import BackgroundHandler
+from mooring.cli.terminal.words import DIM, RED, YELLOW, colourful, debugging, painted, printable
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["JsonFormat", "TextFormat", "log_failure", "logs_on_stderr"]

@@ -2,7 +2,7 @@
 
 import click
 
-from mooring.cli.servers import as_json, examples
+from mooring.cli.servers.commands import as_json, examples
 
 __all__ = ["doctor"]
 
@@ -19,6 +19,6 @@ def doctor(as_json: bool) -> int:
     The state directory, the disk, the clock, the daemon and its version, the port, servers in trouble,
     processes left behind, programs that servers need, and the PATH of clients started from a desktop.
     """
-    from mooring.cli import examining  # noqa: PLC0415 - heavy from here on
+    from mooring.cli.doctor import examining  # noqa: PLC0415 - heavy from here on
 
     return examining.examine(as_json=as_json)

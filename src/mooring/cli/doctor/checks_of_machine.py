@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mooring import __version__
-from mooring.cli.findings import Finding, Level
+from mooring.cli.doctor.findings import Finding, Level
 from mooring.host.places import Places
 from mooring.secrets.vault import Vault
 from mooring.store.database import DAMAGED, FILE_NAME

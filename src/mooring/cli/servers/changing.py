@@ -12,9 +12,9 @@ import click
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.reach import reach
-from mooring.cli.telling import Json, count
-from mooring.cli.waiting import Job, NotReady, Progress, carry_out, wait_ready
-from mooring.cli.words import printable, show_error
+from mooring.cli.servers.telling import Json, count
+from mooring.cli.servers.waiting import Job, NotReady, Progress, carry_out, wait_ready
+from mooring.cli.terminal.words import printable, show_error
 from mooring.errors import MooringError, UserError, exit_status
 
 __all__ = [

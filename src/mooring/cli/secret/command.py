@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.servers import as_json, examples
+from mooring.cli.servers.commands import as_json, examples
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -33,7 +33,7 @@ class SecretName(click.ParamType[str]):
         """Those that begin so."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only the shell asks
 
-        from mooring.cli.keeping import known_names  # noqa: PLC0415
+        from mooring.cli.secret.keeping import known_names  # noqa: PLC0415
 
         return [CompletionItem(name) for name in known_names() if name.startswith(incomplete)]
 
@@ -95,7 +95,7 @@ def set_(name: str, value: tuple[str, ...], in_keyring: bool) -> None:
         raise click.UsageError(
             "a value on the command line could be read by others: it is asked for, or read from stdin"
         )
-    from mooring.cli import keeping  # noqa: PLC0415
+    from mooring.cli.secret import keeping  # noqa: PLC0415
 
     keeping.set_secret(name, in_keyring=in_keyring)
 
@@ -106,7 +106,7 @@ def set_(name: str, value: tuple[str, ...], in_keyring: bool) -> None:
 @as_json
 def ls(as_json: bool) -> None:
     """List the names of secrets, where each is kept, since when, and which servers use it. Never a value."""
-    from mooring.cli import keeping  # noqa: PLC0415
+    from mooring.cli.secret import keeping  # noqa: PLC0415
 
     keeping.list_secrets(as_json=as_json)
 
@@ -120,6 +120,6 @@ def ls(as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Also if a server uses it, which then cannot start.")
 def rm(name: str, force: bool) -> None:
     """Forget a secret. One that a server uses is kept, unless --force is given."""
-    from mooring.cli import keeping  # noqa: PLC0415
+    from mooring.cli.secret import keeping  # noqa: PLC0415
 
     keeping.remove_secret(name, force=force)

@@ -39,7 +39,7 @@ def ls(as_json: bool, watch: bool) -> None:
 
     A terminal too narrow for all columns gets fewer of them.
     """
-    from mooring.cli import showing  # noqa: PLC0415
+    from mooring.cli.servers import showing  # noqa: PLC0415
 
     showing.list_servers(as_json=as_json, watch=watch)
 
@@ -52,13 +52,13 @@ def ls(as_json: bool, watch: bool) -> None:
 @as_json
 def status(name: str, as_json: bool) -> None:
     """Tell how a server is, and why: its state, processes, exits, and if it has failed its last words."""
-    from mooring.cli import showing  # noqa: PLC0415
+    from mooring.cli.servers import showing  # noqa: PLC0415
 
     showing.show_server(name, as_json=as_json)
 
 
 def _each(what: str, names: tuple[str, ...], every: bool, no_wait: bool, as_json: bool) -> int:
-    from mooring.cli import changing as doing  # noqa: PLC0415
+    from mooring.cli.servers import changing as doing  # noqa: PLC0415
 
     return doing.change_each(doing.CHANGES[what], names, every=every, wait=not no_wait, as_json=as_json)
 
@@ -122,7 +122,7 @@ def daemon_start(as_json: bool) -> None:
 
     After a reboot, say. Servers that were stopped stay so.
     """
-    from mooring.cli import showing  # noqa: PLC0415
+    from mooring.cli.servers import showing  # noqa: PLC0415
 
     showing.show_daemon(as_json=as_json, start=True)
 
@@ -135,7 +135,7 @@ def daemon_start(as_json: bool) -> None:
 @as_json
 def daemon_status(as_json: bool) -> None:
     """Tell whether the daemon runs, and where."""
-    from mooring.cli import showing  # noqa: PLC0415
+    from mooring.cli.servers import showing  # noqa: PLC0415
 
     showing.show_daemon(as_json=as_json)
 
@@ -151,7 +151,7 @@ def daemon_restart() -> int:
     No connection is refused or closed, no call is lost, sessions go on with the same processes. If the new
     one does not come up, the old one goes on.
     """
-    from mooring.cli import replacing  # noqa: PLC0415
+    from mooring.cli.servers import replacing  # noqa: PLC0415
 
     return replacing.restart_daemon()
 
@@ -162,6 +162,6 @@ def daemon_restart() -> int:
 @no_wait
 def daemon_stop(no_wait: bool) -> int:
     """End the daemon, after the calls in flight. Its servers come back with the next one."""
-    from mooring.cli import changing  # noqa: PLC0415
+    from mooring.cli.servers import changing  # noqa: PLC0415
 
     return changing.end_daemon(wait=not no_wait)

@@ -10,9 +10,9 @@ import click
 
 from mooring.api.client import NotRunning
 from mooring.cli.reach import reach
-from mooring.cli.tables import age, fitted, size
-from mooring.cli.telling import Json, described
-from mooring.cli.words import RED, YELLOW, colourful, painted, printable
+from mooring.cli.servers.telling import Json, described
+from mooring.cli.terminal.tables import age, fitted, size
+from mooring.cli.terminal.words import RED, YELLOW, colourful, painted, printable
 from mooring.errors import Unavailable
 
 __all__ = ["list_servers", "show_daemon", "show_server"]

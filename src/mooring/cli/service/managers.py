@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from mooring.cli.service_files import LABEL, TARGET, UNIT, Service, launchd_agent, systemd_unit
+from mooring.cli.service.files import LABEL, TARGET, UNIT, Service, launchd_agent, systemd_unit
 from mooring.errors import Unavailable, UserError
 
 __all__ = ["Launchd", "Manager", "Systemd", "find_manager"]

@@ -12,9 +12,9 @@ import click
 
 from mooring.api.client import ApiClient
 from mooring.cli.reach import if_it_answers
-from mooring.cli.service_files import Service, is_ours, service_for
-from mooring.cli.service_managers import Manager, find_manager
-from mooring.cli.words import tell
+from mooring.cli.service.files import Service, is_ours, service_for
+from mooring.cli.service.managers import Manager, find_manager
+from mooring.cli.terminal.words import tell
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import find_places
 

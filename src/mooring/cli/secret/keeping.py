@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 import click
 
-from mooring.cli.tables import age, fitted
-from mooring.cli.telling import Json
-from mooring.cli.words import printable, tell
+from mooring.cli.servers.telling import Json
+from mooring.cli.terminal.tables import age, fitted
+from mooring.cli.terminal.words import printable, tell
 from mooring.errors import MooringError, UserError
 from mooring.host.places import find_places
 from mooring.secrets.references import Reference

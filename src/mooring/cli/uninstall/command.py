@@ -2,7 +2,7 @@
 
 import click
 
-from mooring.cli.servers import examples
+from mooring.cli.servers.commands import examples
 
 __all__ = ["uninstall"]
 
@@ -19,6 +19,6 @@ def uninstall(dry_run: bool, yes: bool) -> int:
     That is: definitions, sessions, events and logs of all servers. It says what it will do, and asks.
     The program itself is removed the way it was installed.
     """
-    from mooring.cli import uninstalling  # noqa: PLC0415 - heavy from here on
+    from mooring.cli.uninstall import uninstalling  # noqa: PLC0415 - heavy from here on
 
     return uninstalling.uninstall(dry_run=dry_run, yes=yes)

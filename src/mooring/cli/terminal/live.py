@@ -4,8 +4,8 @@ import os
 import sys
 from shutil import get_terminal_size
 
-from mooring.cli.waiting import Job, Progress
-from mooring.cli.words import GREEN, RED, colourful, painted, printable
+from mooring.cli.servers.waiting import Job, Progress
+from mooring.cli.terminal.words import GREEN, RED, colourful, painted, printable
 
 __all__ = ["LiveView", "progress_of"]
 

@@ -11,8 +11,8 @@ from shutil import get_terminal_size
 from typing import Any
 
 from mooring.api.client import ApiClient
-from mooring.cli.telling import Json, state_in_words, why_not_ready
-from mooring.cli.words import printable
+from mooring.cli.servers.telling import Json, state_in_words, why_not_ready
+from mooring.cli.terminal.words import printable
 from mooring.errors import MooringError, ServerFailed, UserError
 
 __all__ = ["Job", "NotReady", "Progress", "carry_out", "wait_ready"]

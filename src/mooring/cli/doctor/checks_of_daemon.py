@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from mooring import __version__
 from mooring.api.client import ApiClient, NotRunning
-from mooring.cli.findings import Finding, Level
-from mooring.cli.telling import state_in_words
+from mooring.cli.doctor.findings import Finding, Level
+from mooring.cli.servers.telling import state_in_words
 from mooring.errors import MooringError
 from mooring.host.neighbours import advice
 from mooring.host.ownership import holder

@@ -8,8 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from mooring.cli.layout import ServerCommand, log_options, section
-from mooring.cli.sources import parse_source
+from mooring.cli.running.sources import parse_source
+from mooring.cli.terminal.layout import ServerCommand, log_options, section
 from mooring.cli.values import (
     Parsed,
     parse_assignment,
@@ -280,8 +280,8 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
         )
     import json  # noqa: PLC0415 - heavy from here on
 
-    from mooring.cli.changing import run_server  # noqa: PLC0415
-    from mooring.cli.plan import check_server, plan_server  # noqa: PLC0415
+    from mooring.cli.running.plan import check_server, plan_server  # noqa: PLC0415
+    from mooring.cli.servers.changing import run_server  # noqa: PLC0415
     from mooring.workloads.definition import dump_options  # noqa: PLC0415
 
     # The daemon's own directory is of no meaning to anybody.
@@ -297,8 +297,8 @@ def _run_here(given: dict[str, Any], chosen: set[str], command: tuple[str, ...])
             f"{_options(wrong)}: does not go with --foreground", code="background_only", hint="leave it out"
         )
     # Heavy from here on.
-    from mooring.cli import output  # noqa: PLC0415
-    from mooring.cli.plan import plan_foreground  # noqa: PLC0415
+    from mooring.cli.running.plan import plan_foreground  # noqa: PLC0415
+    from mooring.cli.terminal import output  # noqa: PLC0415
 
     options = plan_foreground(given, chosen, command, os.environ)
     with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from textwrap import wrap
 from typing import NamedTuple
 
-from mooring.cli.words import RED, YELLOW, painted, printable
+from mooring.cli.terminal.words import RED, YELLOW, painted, printable
 from mooring.errors import MooringError
 
 __all__ = ["Finding", "Level", "collect", "lines"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from mooring.cli.tables import age
+from mooring.cli.terminal.tables import age
 
 __all__ = ["count", "described", "moment", "state_in_words", "why_not_ready"]
 

@@ -8,10 +8,10 @@ from shutil import get_terminal_size
 
 import click
 
-from mooring.cli import checks_of_daemon as of_daemon
-from mooring.cli import checks_of_machine as of_machine
-from mooring.cli.findings import Check, Finding, Level, collect, lines
-from mooring.cli.words import colourful
+from mooring.cli.doctor import checks_of_daemon as of_daemon
+from mooring.cli.doctor import checks_of_machine as of_machine
+from mooring.cli.doctor.findings import Check, Finding, Level, collect, lines
+from mooring.cli.terminal.words import colourful
 from mooring.errors import UserError
 from mooring.host.places import find_places
 

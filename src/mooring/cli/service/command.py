@@ -2,7 +2,7 @@
 
 import click
 
-from mooring.cli.servers import as_json, examples
+from mooring.cli.servers.commands import as_json, examples
 
 __all__ = ["service"]
 
@@ -26,7 +26,7 @@ def install() -> None:
 
     MOORING_STATE_DIR and MOORING_PORT are kept as they are set now.
     """
-    from mooring.cli import serving_at_login  # noqa: PLC0415 - heavy from here on
+    from mooring.cli.service import serving_at_login  # noqa: PLC0415 - heavy from here on
 
     serving_at_login.install()
 
@@ -34,7 +34,7 @@ def install() -> None:
 @service.command("uninstall", short_help="Remove it.", epilog=examples("mooring service uninstall"))
 def uninstall() -> None:
     """Stop the service and remove it. Servers stay known; mooring daemon start brings them back."""
-    from mooring.cli import serving_at_login  # noqa: PLC0415
+    from mooring.cli.service import serving_at_login  # noqa: PLC0415
 
     serving_at_login.uninstall()
 
@@ -47,6 +47,6 @@ def uninstall() -> None:
 @as_json
 def status(as_json: bool) -> None:
     """Tell whether the service is installed, and whether the daemon is run by it."""
-    from mooring.cli import serving_at_login  # noqa: PLC0415
+    from mooring.cli.service import serving_at_login  # noqa: PLC0415
 
     serving_at_login.show(as_json=as_json)

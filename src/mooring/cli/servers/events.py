@@ -34,6 +34,6 @@ What can happen:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line, for programs.")
 def events(name: str | None, follow: bool, since: float | None, as_json: bool) -> None:
     """Tell what happened to all servers, or to one. Times are UTC."""
-    from mooring.cli import following  # noqa: PLC0415 - heavy from here on
+    from mooring.cli.servers import following  # noqa: PLC0415 - heavy from here on
 
     following.show_events(name or "", follow=follow, since_s=since, as_json=as_json)

@@ -1,0 +1,1 @@
+"""`mooring run`: from what was given to a server that runs."""

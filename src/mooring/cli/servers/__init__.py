@@ -1,0 +1,1 @@
+"""The commands about servers that the daemon has, and about the daemon itself."""

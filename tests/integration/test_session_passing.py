@@ -235,6 +235,48 @@ async def test_a_spare_goes_along_and_is_lent_there() -> None:
             assert [await other.pid()] == kept
 
 
+async def test_a_spare_that_is_about_to_go_is_lent_to_nobody() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        await client.pid()
+        old = sides.old.workload
+
+        def spares() -> set[int]:
+            return {report.pid for report in old.report() if report.use == "spare"}
+
+        await until(spares)
+        [spare] = spares()
+        departures = old.moving.all()
+        for departure in departures:
+            departure.hold()
+        channel = await old.acquire()
+        assert channel.pid != spare
+        old.release(channel, "seen")
+        for departure in departures:
+            departure.call_off()
+        assert spare in spares()
+        assert await client.pid()
+
+
+async def test_what_its_process_says_while_it_is_held_stays_in_the_pipe() -> None:
+    async with both() as sides, client_of(sides.old.port) as client:
+        news = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        stream, session = await client.stream(), sides.old.sessions[client.session]
+        await until(lambda: sides.old.workload.moving.session(session) is not None)
+        departure = sides.old.workload.moving.session(session)
+        assert departure is not None and departure._instance is not None
+        departure.hold()
+        session.link.hold_back(True)
+        session.link.hold_back(False)  # its client has caught up
+        descriptor = departure._instance.stdin.descriptor
+        assert descriptor is not None
+        os.write(descriptor, client.request("x/emit", emission(news, answer=False)) + b"\n")
+        hearing = asyncio.create_task(stream.message())
+        await asyncio.sleep(0.3)
+        assert not hearing.done()
+        departure.call_off()
+        assert (await hearing)["method"] == news["method"]
+
+
 async def test_with_a_call_in_flight_it_stays() -> None:
     async with both() as sides, client_of(sides.old.port) as client:
         session = sides.old.sessions[client.session]

@@ -71,6 +71,8 @@ CALM_S = 1.0
 stays until then, and the successor starts another."""
 KILLED_S = 10.0
 """For a successor that was killed to be gone: what it had not said by then, it does not say."""
+FAREWELL_S = 30.0
+"""For its answer to our farewell."""
 LOOK_S = 0.02
 STUCK_S = 5.0
 """For an instance of a quiet session that cannot be passed on: it writes a line without end, say."""
@@ -225,7 +227,6 @@ class HandingOver:
                 await self._wait_sent()
         self._is_offered = True
         self._say(OfferEnds())
-        await self._wait_sent()
 
     async def _wait_sent(self) -> None:
         async with _within(TAKEN_S, "the new daemon does not listen"):
@@ -281,17 +282,21 @@ class HandingOver:
 
     async def _lead_out(self) -> bool:
         """Until nothing is left; false: the successor is gone."""
+        loop = asyncio.get_running_loop()
         hearing = asyncio.create_task(self._follow(), name="hearing the successor")
         try:
-            has_said_farewell = False
+            said_farewell_at: float | None = None
             while (left := self._is_anything_left()) or not self._may_go:
                 if self._post.is_over:
                     self._leaving.serve_all()
                     return False
-                if not left and not has_said_farewell:
+                if not left and said_farewell_at is None:
                     # Something for us may be under way: only after its answer can nothing come any more.
-                    has_said_farewell = True
+                    said_farewell_at = loop.time()
                     self._say(Farewell())
+                if not left and said_farewell_at is not None and loop.time() > said_farewell_at + FAREWELL_S:
+                    log.warning("the new daemon does not answer a farewell", extra={"event": "handover_cut"})
+                    return True
                 self._look()
                 await asyncio.sleep(LOOK_S)
         finally:

@@ -185,6 +185,8 @@ class ParcelPost:
             self._loop.remove_reader(self._sock)
         _close_all(self._decoder.take_unclaimed())
         self._end_sending()
+        with contextlib.suppress(OSError):  # it is over for the other side, too
+            self._sock.shutdown(socket.SHUT_RDWR)
         self._news.set()
 
     def close(self) -> None:

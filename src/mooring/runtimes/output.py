@@ -55,6 +55,7 @@ class LineOutput:
         self.receiver: Receiver | None = None
         self._decoder: LineDecoder | None = LineDecoder(max_line_bytes, unfinished)
         self._on_end = on_end
+        self._held = False
         self._paused = False
         self._unpausable = False
 
@@ -75,6 +76,16 @@ class LineOutput:
     def resume(self) -> None:
         """Read on."""
         self._paused = False
+        self.turn()
+
+    def hold(self) -> None:
+        """The same, whoever pauses and resumes meanwhile, until `go_on`."""
+        self._held = True
+        self.turn()
+
+    def go_on(self) -> None:
+        """After `hold`."""
+        self._held = False
         self.turn()
 
     def read_to_end(self) -> None:
@@ -109,7 +120,7 @@ class LineOutput:
 
     def turn(self) -> None:
         """Read, or leave it unread, as it should be now."""
-        if self.receiver is not None and (self._unpausable or not self._paused):
+        if self.receiver is not None and (self._unpausable or not (self._paused or self._held)):
             self.pipe.resume()
         else:
             self.pipe.pause()

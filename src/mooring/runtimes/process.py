@@ -122,13 +122,13 @@ class ProcessInstance:
     def hold(self) -> None:
         """Leave all that it says in its pipes, and say nothing to it, until `go_on`."""
         self.stdin.hold()
-        self.stdout.pipe.pause()
+        self.stdout.hold()
         self.stderr.pipe.pause()
 
     def go_on(self) -> None:
         """After `hold`."""
         self.stdin.go_on()
-        self.stdout.turn()
+        self.stdout.go_on()
         self.stderr.pipe.resume()
 
     def leave(self) -> None:

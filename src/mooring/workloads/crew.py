@@ -40,6 +40,8 @@ class Crew:
     def __init__(self, runtime: ProcessRuntime) -> None:
         self.runtime = runtime
         self.spares: list[ProcessInstance] = []
+        self._set_aside: set[ProcessInstance] = set()
+        """Spares that are about to go to another Mooring, and are not to be lent."""
         self.lent: dict[Channel, Lent] = {}
         self.working: set[Channel] = set()
         """Those of the lent that have shown that they work."""
@@ -59,14 +61,33 @@ class Crew:
 
     def has(self, instance: ProcessInstance) -> bool:
         """It has not ended, and nobody wants it to."""
-        return instance in self.lent or instance in self.spares
+        return instance in self.lent or instance in self.spares or instance in self._set_aside
 
     def part_with(self, instance: ProcessInstance) -> None:
         """Another Mooring has it."""
         self.take_back(instance)
+        self._set_aside.discard(instance)
+        self.runtime.part_with(instance)
+
+    def set_aside(self, instance: ProcessInstance) -> None:
+        """If it is a spare, it is not lent, until `keep` or `part_with`."""
         if instance in self.spares:
             self.spares.remove(instance)
-        self.runtime.part_with(instance)
+            self._set_aside.add(instance)
+
+    def keep(self, instance: ProcessInstance) -> None:
+        """After `set_aside`: it does not go."""
+        if instance in self._set_aside:
+            self._set_aside.remove(instance)
+            self.spares.append(instance)
+
+    def forget(self, instance: ProcessInstance) -> bool:
+        """It has ended. Was it a spare?"""
+        was_spare = instance in self.spares or instance in self._set_aside
+        self._set_aside.discard(instance)
+        if instance in self.spares:
+            self.spares.remove(instance)
+        return was_spare
 
     def report(self, proxy: Proxy, now: float) -> list[InstanceReport]:
         """One line for each instance."""
@@ -85,6 +106,6 @@ class Crew:
     def _use(self, instance: ProcessInstance, serving: Container[int | None]) -> str:
         if instance.pid in serving:
             return "serving"
-        if instance in self.spares:
+        if instance in self.spares or instance in self._set_aside:
             return "spare"
         return "probing" if instance in self.lent else "stopping"

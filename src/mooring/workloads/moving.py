@@ -50,13 +50,15 @@ class Departure:
         self._trunk = trunk
 
     def hold(self) -> None:
-        """Hear nothing of its instance."""
+        """Hear nothing of its instance, say nothing to it, and lend it to nobody."""
         if self._instance is not None:
+            self._crew.set_aside(self._instance)
             self._instance.hold()
 
     def call_off(self) -> None:
         """It stays."""
         if self._instance is not None and self._crew.has(self._instance):
+            self._crew.keep(self._instance)
             self._instance.go_on()
 
     def tell(self, trunks: "set[Trunk]") -> "Told | None":

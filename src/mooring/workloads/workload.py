@@ -359,8 +359,7 @@ class Workload:
             log.debug("%s: pid %d did not bear what it was asked: %s", self.name, instance.pid, exit)
             return
         self._crew.take_back(instance)
-        if instance in self._crew.spares:
-            self._crew.spares.remove(instance)
+        if self._crew.forget(instance):
             self._spares_lost += 1
             if self._crew.working:
                 # It serves nobody, and others show that the server works: no reason to hold back.

@@ -329,13 +329,13 @@ PRESENT = FAMILIES.flatmap(
 Case = tuple[JsonFamily, Document, dict[str, Value]]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(CASES)
 def test_an_entry_comes_and_goes_and_nothing_else_changes(case: Case) -> None:
     check_new_entry(*case)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(PRESENT)
 def test_an_entry_that_is_there_is_changed_or_removed_and_nothing_else(case: Case) -> None:
     check_present_entry(*case)
@@ -380,7 +380,7 @@ def no_constant(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(NOISE)
 def test_json_is_read_or_refused_as_json_does(text: str) -> None:
     try:
@@ -395,7 +395,7 @@ def test_json_is_read_or_refused_as_json_does(text: str) -> None:
         assert exactly(JSON.read(text.encode())) == exactly(wanted)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(st.sampled_from([JSONC, JSON5]), NOISE | st.binary(max_size=20))
 def test_noise_is_refused_or_edited_but_never_anything_else(family: JsonFamily, noise: str | bytes) -> None:
     data = noise if isinstance(noise, bytes) else b"{" + noise.encode() + b"}"

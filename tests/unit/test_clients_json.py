@@ -368,7 +368,18 @@ b\\\u2028c\\ud83d\\ude00\\ud83d',
 
 
 @pytest.mark.parametrize(
-    "text", ["{1a: 1}", "{a-b: 1}", "{a: 0x}", "{a: .}", "{a: '\\1'}", "{a: '\\x4'}", "{a: 'b\n'}"]
+    "text",
+    [
+        "{1a: 1}",
+        "{a-b: 1}",
+        "{\\q: 1}",
+        "{\\u0020: 1}",
+        "{a: 0x}",
+        "{a: .}",
+        "{a: '\\1'}",
+        "{a: '\\x4'}",
+        "{a: 'b\n'}",
+    ],
 )
 def test_what_not_even_json5_has(text: str) -> None:
     with pytest.raises(Refused):
@@ -414,7 +425,7 @@ def test_depth_is_bounded() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "[" + "1," * 200_000 + "1]",
+        "[" + "1," * 100_000 + "1]",
         '{"a": "' + "\\n" * 300_000 + '"}',
         "// c\n" * 100_000 + "{}",
         "{" + "/**/" * 100_000 + "}",

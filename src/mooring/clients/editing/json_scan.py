@@ -1,6 +1,7 @@
 """Reading JSON, JSONC and JSON5 with the place of everything: what an edit by splicing needs to know.
 
-Linear in the length of the text: no pattern here goes back over what it has taken (possessive quantifiers).
+Linear in the length of the text: no pattern goes back over what it has taken. Possessive quantifiers see to
+it, on single characters only: with groups they can match wrongly before Python 3.11.5.
 """
 
 import json
@@ -17,24 +18,23 @@ _JSON5_BLANKS = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-_JSON_STRING = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
-_JSON5_ESCAPE = r"\\(?:\r\n|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|0(?![0-9])|[^0-9xu])"
-_JSON5_STRINGS = {
-    quote: re.compile(rf"[^{quote}\\\n\r]*+(?:{_JSON5_ESCAPE}[^{quote}\\\n\r]*+)*+") for quote in "\"'"
-}
-_JSON_NUMBER = re.compile(r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
+_JSON_TEXTS = {'"': re.compile(r'[^"\\\x00-\x1f]*+')}
+_JSON5_TEXTS = {quote: re.compile(rf"[^{quote}\\\n\r]*+") for quote in "\"'"}
+_JSON_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_JSON5_ESCAPE = re.compile(r"\\(?:\r\n|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|0(?![0-9])|[^0-9xu])")
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _JSON5_NUMBER = re.compile(
-    r"[+-]?+(?:0[xX][0-9a-fA-F]++|Infinity|NaN"
-    r"|(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+)"
+    r"[+-]?(?:0[xX][0-9a-fA-F]++|Infinity|NaN"
+    r"|(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)"
 )
 # The short ways, for what most of a document is made of: no escapes, and no comments between.
 _PLAIN_KEY = re.compile(r'"([^"\\\x00-\x1f]*+)"[\t\n\r ]*+:[\t\n\r ]*+')
 _PLAIN_STRING = re.compile(r'"([^"\\\x00-\x1f]*+)"')
-_PLAIN_COMMA = re.compile(r"[\t\n\r ]*+(,?+)[\t\n\r ]*+")
+_PLAIN_COMMA = re.compile(r"[\t\n\r ]*+(,?)[\t\n\r ]*+")
 _WORD = re.compile(r"true|false|null")
 _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
-_JSON5_NAME = re.compile(r"(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})++")
-_UNESCAPED = re.compile(r"\\(?:(\r\n|[\n\r\u2028\u2029])|[xu]((?<=x)..|(?<=u)....)|(.))", re.DOTALL)
+_JSON5_NAME = re.compile(r"[\w$\u200c\u200d\\]++")
+_NAME_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}")
 _ONE_CHARACTER = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 
 
@@ -106,7 +106,8 @@ class _Scanner:
         self._blanks = re.compile(f"[{dialect.blanks}]*+")
         self._line = re.compile("[^\n\r\u2028\u2029]*+" if dialect.is_json5 else "[^\n\r]*+")
         self._number = _JSON5_NUMBER if dialect.is_json5 else _JSON_NUMBER
-        self._strings = _JSON5_STRINGS if dialect.is_json5 else {'"': _JSON_STRING}
+        self._texts = _JSON5_TEXTS if dialect.is_json5 else _JSON_TEXTS
+        self._escape = _JSON5_ESCAPE if dialect.is_json5 else _JSON_ESCAPE
 
     def document(self) -> Element | None:
         start = self._gap(0)
@@ -151,7 +152,7 @@ class _Scanner:
             return _number(number[0]), None, number.end()
         if word := _WORD.match(self.text, at):
             return _WORDS[word[0]], None, word.end()
-        if first in self._strings:
+        if first in self._texts:
             string, end = self._string(at)
             return string, None, end
         raise self._refusal(
@@ -214,30 +215,32 @@ class _Scanner:
 
     def _key(self, at: int) -> tuple[str, int]:
         first = self.text[at : at + 1]
-        if first in self._strings:
+        if first in self._texts:
             return self._string(at)
         name = _JSON5_NAME.match(self.text, at) if self.dialect.is_json5 else None
         if name is None:
             raise self._refusal(at, "a key in quotes, or '}', must be here" if first else "'}' is missing")
-        key = _unescaped(name[0])
+        key = _NAME_ESCAPE.sub(_unescape, name[0])
         if not key.translate({ord("$"): "_", 0x200C: "_", 0x200D: "_"}).isidentifier():
             raise self._refusal(at, "a key such as this needs quotes")
         return key, name.end()
 
-    def _string(self, at: int) -> tuple[str, int]:
-        quote = self.text[at]
-        body = self._strings[quote].match(self.text, at + 1)
-        assert body is not None  # noqa: S101 - it matches nothing too
-        fault = self.text[body.end() : body.end() + 1]
+    def _string(self, start: int) -> tuple[str, int]:
+        quote = self.text[start]
+        pattern = self._texts[quote]
+        at = pattern.match(self.text, start + 1).end()  # type: ignore[union-attr]  # it matches nothing too
+        while escape := self._escape.match(self.text, at):
+            at = pattern.match(self.text, escape.end()).end()  # type: ignore[union-attr]
+        fault = self.text[at : at + 1]
         if fault != quote:
             if fault in ("", "\n", "\r"):
-                raise self._refusal(at, "this text has no closing quote")
+                raise self._refusal(start, "this text has no closing quote")
             what = "escape" if fault == "\\" else "control character"
-            raise self._refusal(body.end(), f"{self.dialect.name} has no such {what} in a text")
-        string = body[0]
+            raise self._refusal(at, f"{self.dialect.name} has no such {what} in a text")
+        string = self.text[start + 1 : at]
         if "\\" in string:
             string = _unescaped(string) if self.dialect.is_json5 else json.loads(f'"{string}"')
-        return string, body.end() + 1
+        return string, at + 1
 
     def _refusal(self, at: int, message: str) -> Refused:
         return Refused(message, place_of(self.text, at))
@@ -256,12 +259,12 @@ def _number(text: str) -> int | float:
 
 def _unescaped(text: str) -> str:
     """The text of a string of JSON5. Halves of a character, each escaped, become that character."""
-    plain = _UNESCAPED.sub(_unescape, text)
+    plain = _JSON5_ESCAPE.sub(_unescape, text)
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _unescape(escape: re.Match[str]) -> str:
-    line_break, code, character = escape.groups()
-    if line_break:
-        return ""
-    return chr(int(code, 16)) if code else _ONE_CHARACTER.get(character, character)
+    what = escape[0][1:]
+    if len(what) > 1 and what[0] in "xu":
+        return chr(int(what[1:], 16))
+    return "" if what[0] in "\r\n\u2028\u2029" else _ONE_CHARACTER.get(what, what)

@@ -1,0 +1,1 @@
+"""Other programs' configuration files: how an entry of ours gets into them, and out again."""

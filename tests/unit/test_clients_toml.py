@@ -2,8 +2,7 @@
 
 import pytest
 
-from mooring.clients.editing.edits import Place, Refused, Section, Value
-from mooring.clients.editing.splices import MOST_DEPTH
+from mooring.clients.editing.edits import MOST_DEPTH, Place, Refused, Section, Value
 from mooring.clients.editing.toml import Toml
 
 TOML = Toml()

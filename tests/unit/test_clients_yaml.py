@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from mooring.clients.editing.edits import Place, Refused, Section, Value
-from mooring.clients.editing.splices import MOST_DEPTH
+from mooring.clients.editing.edits import MOST_DEPTH, Place, Refused, Section, Value
 from mooring.clients.editing.yaml import Yaml
+from mooring.clients.editing.yaml_changes import MOST_DIFFERENCES
 
 YAML = Yaml()
 GOOSE = Section(("extensions",))
@@ -290,6 +290,21 @@ def test_aliases_do_not_multiply() -> None:
     lines = ["a0: &a0 [1]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     with pytest.raises(Refused, match="too large"):
         YAML.read("\n".join(lines).encode())
+
+
+def test_depth_is_bounded() -> None:
+    deepest = "[" * MOST_DEPTH + "]" * MOST_DEPTH
+    assert YAML.put(deepest.encode(), Section((), is_list=True), "t", {}).endswith(b', {"name": "t"}]')
+    with pytest.raises(Refused, match="100 levels"):
+        YAML.read(f"[{deepest}]".encode())
+
+
+def test_differences_are_bounded() -> None:
+    entry: dict[str, Value] = {f"k{n}": n for n in range(MOST_DIFFERENCES + 1)}
+    after = YAML.put(b"", GOOSE, "t", {"k0": 0})
+    with pytest.raises(Refused, match="too many"):
+        YAML.put(after, GOOSE, "t", entry)
+    assert YAML.put(b"", GOOSE, "t", entry)
 
 
 def test_what_cannot_be_written_is_refused() -> None:

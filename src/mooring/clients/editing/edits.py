@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from mooring.errors import UserError
 
 __all__ = [
+    "MOST_DEPTH",
     "Format",
     "Place",
     "Reading",
@@ -25,6 +26,9 @@ __all__ = [
 ]
 
 Value: TypeAlias = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
+
+MOST_DEPTH = 100
+"""Objects and lists inside each other; so that no document can use up the stack."""
 
 BOM = "\ufeff"
 _SHOWN_CHARACTERS = 60

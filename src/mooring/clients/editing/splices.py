@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 __all__ = [
-    "MOST_DEPTH",
     "Extent",
     "Splice",
     "add_between_commas",
@@ -20,9 +19,6 @@ __all__ = [
     "spliced",
     "words_between_commas",
 ]
-
-MOST_DEPTH = 100
-"""Levels, one in the other: more than any client's file has."""
 
 Extent = tuple[int, int]
 """From where to where something goes, in characters."""

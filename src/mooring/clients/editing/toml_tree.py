@@ -5,8 +5,8 @@ import tomllib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mooring.clients.editing.edits import Refused, place_of
-from mooring.clients.editing.splices import MOST_DEPTH, Extent
+from mooring.clients.editing.edits import MOST_DEPTH, Refused, place_of
+from mooring.clients.editing.splices import Extent
 
 __all__ = ["Inline", "Path", "Statement", "parse", "scan", "scan_value"]
 

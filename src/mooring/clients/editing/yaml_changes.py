@@ -24,7 +24,7 @@ __all__ = ["MOST_DIFFERENCES", "Part", "added", "removed", "rewritten", "values"
 
 _COMMENT_LINE = r"(?:\r\n|\n|\r)(?:[ \t]*+(?:\r\n|\n|\r))*+ {{{},}}#[^\r\n]*+"
 
-MOST_DIFFERENCES = 1000
+MOST_DIFFERENCES = 200
 """Between an entry and what it is to be: each is one change."""
 
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from mooring.clients.editing.edits import Refused, Value, place_of, shown
-from mooring.clients.editing.splices import MOST_DEPTH, Extent, end_of_words
+from mooring.clients.editing.edits import MOST_DEPTH, Refused, Value, place_of, shown
+from mooring.clients.editing.splices import Extent, end_of_words
 
 __all__ = ["Document", "Member", "Node", "parse"]
 

@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.clients.editing.edits import Section, Value
-from mooring.clients.editing.toml import Toml
+from mooring.clients.editing.toml import TOML
 
-TOML = Toml()
 NAMES = ["alpha", "beta", "a.b", "mine"]
 WORDS = [
     "1",

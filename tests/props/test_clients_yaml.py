@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.clients.editing.edits import Section, Value
-from mooring.clients.editing.yaml import Yaml
+from mooring.clients.editing.yaml import YAML
 
-YAML = Yaml()
 NAMES = ["alpha", "beta", "gamma", "mine"]
 WORDS = [
     "x",

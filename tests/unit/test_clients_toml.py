@@ -3,9 +3,8 @@
 import pytest
 
 from mooring.clients.editing.edits import MOST_DEPTH, Place, Refused, Section, Value
-from mooring.clients.editing.toml import Toml
+from mooring.clients.editing.toml import TOML
 
-TOML = Toml()
 CODEX = Section(("mcp_servers",))
 VIBE = Section(("mcp_servers",), is_list=True)
 ENTRY: dict[str, Value] = {"url": "http://127.0.0.1:7000/mcp", "http_headers": {"X A": 'b"c'}, "args": ["-y"]}

@@ -6,10 +6,9 @@ import sys
 import pytest
 
 from mooring.clients.editing.edits import MOST_DEPTH, Place, Refused, Section, Value
-from mooring.clients.editing.yaml import Yaml
+from mooring.clients.editing.yaml import YAML
 from mooring.clients.editing.yaml_changes import MOST_DIFFERENCES
 
-YAML = Yaml()
 GOOSE = Section(("extensions",))
 CONTINUE = Section(("mcpServers",), is_list=True)
 ENTRY: dict[str, Value] = {
@@ -317,6 +316,13 @@ def test_what_cannot_be_written_is_refused() -> None:
 def test_the_reader_of_yaml_is_imported_only_when_a_document_is_read() -> None:
     code = "import sys, mooring.clients.editing.yaml; sys.exit('yaml' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_many_blank_lines_take_no_longer_than_they_are() -> None:
+    before = b"extensions:\r\n  a: 1" + b"\r\n" * 10_000 + b"b: 1\r\n"
+    after = YAML.put(before, GOOSE, "t", {})
+    assert after.startswith(b"extensions:\r\n  a: 1\r\n  t: {}\r\n\r\n")
+    assert YAML.remove(after, GOOSE, "t") == before
 
 
 def test_a_large_document_is_edited() -> None:

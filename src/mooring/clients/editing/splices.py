@@ -23,7 +23,8 @@ __all__ = [
 Extent = tuple[int, int]
 """From where to where something goes, in characters."""
 
-_COMMA = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*+)*+,")
+# Possessive on single characters only: groups can match wrongly before Python 3.11.5.
+_COMMA = re.compile(r"(?:[ \t\r\n]++|#[^\r\n]*+)*,")
 _BLANK = re.compile(r"[ \t]*+")
 _NOTHING_MORE = re.compile(r"[ \t]*+(?:#[^\r\n]*+)?(?=[\r\n]|\Z)")
 _WORDS = re.compile(r"[^\r\n]*+")

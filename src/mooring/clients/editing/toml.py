@@ -37,11 +37,11 @@ from mooring.clients.editing.toml_places import Before
 from mooring.clients.editing.toml_tree import Inline, Path, parse, scan, scan_value
 from mooring.clients.editing.toml_writing import as_inline, as_key, member
 
-__all__ = ["Toml"]
+__all__ = ["TOML", "Toml"]
 
 _BREAK = r"(?:\r\n|\n)"
 # Comments right below a table are of it, unless they are right above the next.
-_COMMENTS_BELOW = re.compile(rf"(?:{_BREAK}[ \t]*+#[^\r\n]*+)++(?={_BREAK}[ \t]*+(?:{_BREAK}|\Z)|\Z)")
+_COMMENTS_BELOW = re.compile(rf"(?:{_BREAK}[ \t]*+#[^\r\n]*+)+(?={_BREAK}[ \t]*+(?:{_BREAK}|\Z)|\Z)")
 _BLANK_LINE = re.compile(rf"{_BREAK}[ \t]*+\Z")
 
 
@@ -87,6 +87,9 @@ class Toml:
         regions = [words_between_commas(before.text, around.inside, list(around.extents), index)]
         splices = remove_between_commas(before.text, around.inside, list(around.extents), index)
         return _checked(before, splices, regions, None)
+
+
+TOML = Toml()
 
 
 def _checked(

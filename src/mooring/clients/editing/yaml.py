@@ -23,7 +23,7 @@ from mooring.clients.editing.splices import line_break, spliced
 from mooring.clients.editing.yaml_changes import Part, added, removed, rewritten, values, words
 from mooring.clients.editing.yaml_tree import Document, Member, Node, parse
 
-__all__ = ["Yaml"]
+__all__ = ["YAML", "Yaml"]
 
 
 class Yaml:
@@ -62,6 +62,9 @@ class Yaml:
         except Refused:
             # A block of text, the last now, ends with a line break that the entry's line began with.
             return _checked(before, after + line_break(text), None, bom)
+
+
+YAML = Yaml()
 
 
 class _Text:

@@ -22,7 +22,7 @@ from mooring.clients.editing.yaml_writing import as_flow, item_lines, member_lin
 
 __all__ = ["MOST_DIFFERENCES", "Part", "added", "removed", "rewritten", "values", "words"]
 
-_COMMENT_LINE = r"(?:\r\n|\n|\r)(?:[ \t]*+(?:\r\n|\n|\r))*+ {{{},}}#[^\r\n]*+"
+_COMMENT_LINE = r"(?:\n|\r\n?+)(?:[ \t]*+(?:\n|\r\n?+))* {{{},}}#[^\r\n]*+"
 
 MOST_DIFFERENCES = 200
 """Between an entry and what it is to be: each is one change."""

@@ -8,7 +8,7 @@ from mooring.clients.editing.edits import Value
 __all__ = ["as_flow", "item_lines", "member_lines"]
 
 # No reader takes one of these for anything but text; what else there is, is quoted.
-_PLAIN = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./@+-]|:(?=[A-Za-z0-9_./@+-]))*+")
+_PLAIN = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./@+-]|:(?=[A-Za-z0-9_./@+-]))*")
 _NOT_TEXT = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 # What JSON leaves as it is, and YAML does not allow or takes for a line break.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")

@@ -283,6 +283,8 @@ def test_a_text_that_would_get_a_line_break_more_is_left_alone() -> None:
     with pytest.raises(Refused):
         YAML.put(b"a: |\n  x", GOOSE, "t", {})
     assert YAML.remove(b"extensions:\n  a: |\n    x\n  t: 1", GOOSE, "t") == b"extensions:\n  a: |\n    x\n"
+    kept = b"extensions:\n  a: |+\n    x\n"
+    assert YAML.remove(kept + b"  t: 1\n\nb: 1\n", GOOSE, "t") == kept + b"b: 1\n"
 
 
 def test_aliases_do_not_multiply() -> None:

@@ -20,7 +20,15 @@ from mooring.clients.editing.edits import (
     shown,
 )
 from mooring.clients.editing.splices import line_break, spliced
-from mooring.clients.editing.yaml_changes import Part, added, removed, rewritten, values, words
+from mooring.clients.editing.yaml_changes import (
+    Part,
+    added,
+    removed,
+    rewritten,
+    values,
+    with_blank_lines,
+    words,
+)
 from mooring.clients.editing.yaml_tree import Document, Member, Node, parse
 
 __all__ = ["YAML", "Yaml"]
@@ -56,12 +64,16 @@ class Yaml:
         spot = before.spot
         if spot.at is None:
             return data
-        after = spliced(text, removed(text, spot.container, spot.at, spot.holder))
-        try:
-            return _checked(before, after, None, bom)
-        except Refused:
-            # A block of text, the last now, ends with a line break that the entry's line began with.
-            return _checked(before, after + line_break(text), None, bom)
+        splices = removed(text, spot.container, spot.at, spot.holder)
+        after = spliced(text, splices)
+        # A block of text before it may end with the line break that the entry's line began with, or be one
+        # that keeps blank lines: those below the entry would become its own.
+        for attempt in (after, after + line_break(text), spliced(text, with_blank_lines(text, splices))):
+            try:
+                return _checked(before, attempt, None, bom)
+            except Refused as error:
+                refused = error
+        raise refused
 
 
 YAML = Yaml()

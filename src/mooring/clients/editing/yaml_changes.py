@@ -20,8 +20,9 @@ from mooring.clients.editing.splices import (
 from mooring.clients.editing.yaml_tree import Document, Member, Node, parse
 from mooring.clients.editing.yaml_writing import as_flow, item_lines, member_lines
 
-__all__ = ["MOST_DIFFERENCES", "Part", "added", "removed", "rewritten", "values", "words"]
+__all__ = ["MOST_DIFFERENCES", "Part", "added", "removed", "rewritten", "values", "with_blank_lines", "words"]
 
+_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\n|\r\n?+))*")
 _COMMENT_LINE = r"(?:\n|\r\n?+)(?:[ \t]*+(?:\n|\r\n?+))* {{{},}}#[^\r\n]*+"
 
 MOST_DIFFERENCES = 200
@@ -176,6 +177,13 @@ def removed(text: str, container: Node, index: int, holder: Member | None) -> li
         return [Splice(first, parts[index][1], empty)]
     colon = text.index(":", holder.key.end)
     return [Splice(colon + 1, colon + 1, f" {empty}"), lines]
+
+
+def with_blank_lines(text: str, splices: list[Splice]) -> list[Splice]:
+    """The same, where the last goes on to the next line that is not blank."""
+    *others, last = splices
+    found = _BLANK_LINES.match(text, last.end)
+    return [*others, last._replace(end=found.end() if found else last.end)]
 
 
 def rewritten(text: str, container: Node, index: int, wanted: Value) -> Splice:

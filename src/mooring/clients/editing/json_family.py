@@ -19,7 +19,8 @@ from mooring.clients.editing.edits import (
     shown,
 )
 from mooring.clients.editing.json_scan import Container, Dialect, Element, scan
-from mooring.clients.editing.json_splice import Document, Layout, Splice, rendered, spliced
+from mooring.clients.editing.json_splice import Document, Layout, rendered
+from mooring.clients.editing.splices import Splice, spliced
 
 __all__ = ["JSON", "JSON5", "JSONC", "JsonFamily"]
 

@@ -12,30 +12,13 @@ from typing import NamedTuple
 
 from mooring.clients.editing.edits import MOST_DEPTH, Place, Refused, Value, place_of
 from mooring.clients.editing.json_scan import Container, Dialect, Element, scan
+from mooring.clients.editing.splices import Splice
 
-__all__ = ["Document", "Layout", "Splice", "rendered", "spliced"]
+__all__ = ["Document", "Layout", "rendered"]
 
 _BREAK = re.compile("[\n\r\u2028\u2029]")
 _INDENT = re.compile("[ \t]*+")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-
-
-class Splice(NamedTuple):
-    """This text in place of what is between two offsets."""
-
-    start: int
-    end: int
-    text: str
-
-
-def spliced(text: str, splices: list[Splice]) -> str:
-    """The text with all splices made; of two at the same place the first comes first."""
-    parts = []
-    at = 0
-    for splice in sorted(splices, key=lambda splice: splice.start):
-        parts += [text[at : splice.start], splice.text]
-        at = splice.end
-    return "".join([*parts, text[at:]])
 
 
 class Layout(NamedTuple):

@@ -1,4 +1,4 @@
-"""Changes to a text by place, and what stands between brackets with commas: TOML and YAML share both."""
+"""Changes to a text by place, for all formats; what stands between brackets with commas: TOML and YAML."""
 
 import re
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ class Splice(NamedTuple):
 
 
 def spliced(text: str, splices: Iterable[Splice]) -> str:
-    """The text with all of them done; none overlaps another."""
+    """The text with all of them done; none overlaps another. Of two at one place the first comes first."""
     pieces, at = [], 0
     for splice in sorted(splices, key=lambda splice: (splice.start, splice.end)):
         pieces += [text[at : splice.start], splice.text]

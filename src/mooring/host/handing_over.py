@@ -186,10 +186,12 @@ class HandingOver:
             await self._tell_all(generations, going)
             await self._wait_taken()
         except BaseException:
-            for _, departure in going:
-                departure.call_off()
-            await self._go_on(generations)
-            self._decided.set()
+            try:
+                for _, departure in going:
+                    departure.call_off()
+                await self._go_on(generations)
+            finally:
+                self._decided.set()
             raise
         self._part(generations, going)
 

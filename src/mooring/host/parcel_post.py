@@ -65,14 +65,14 @@ class ParcelPost:
         Raises OSError if no descriptor is left for copies.
         """
         copies: list[int] = []
+        is_taken = False
         try:
-            copies += (os.dup(number) for number in descriptors)
-        except OSError:
-            _close_all(copies)
-            raise
-        is_taken = self.give(data, tuple(copies))
-        if not is_taken:
-            _close_all(copies)
+            for number in descriptors:
+                copies.append(os.dup(number))
+            is_taken = self.give(data, tuple(copies))
+        finally:
+            if not is_taken:
+                _close_all(copies)
         return is_taken
 
     def give(self, data: bytes, descriptors: tuple[int, ...]) -> bool:

@@ -106,12 +106,11 @@ class HandshakePool:
 
     def adopt(self, passed: PassedTrunk, channel: Channel) -> bool:
         """An instance that another Mooring had; False: there is no room for it."""
-        kind, *_ = passed.purpose
-        key = passed.purpose[1:]
+        kind, key = passed.purpose.kind, (passed.purpose.principal, passed.purpose.capabilities)
         trunk = self._make(key, b"", kind)
         if trunk is None:
             return False
-        if kind == POOLED:
+        if kind == POOLED and key not in self._shared:
             self._shared[key] = trunk
         else:
             self._free.setdefault(key, []).append(trunk)

@@ -90,8 +90,11 @@ class Host(Protocol):
 class ModernFace(Face):
     """See the module."""
 
-    def __init__(self, host: Host, discovered: bytes, clock: Callable[[], float]) -> None:
-        trunk, is_alone = host.seat()
+    def __init__(
+        self, host: Host, discovered: bytes, clock: Callable[[], float], seat: Trunk | None = None
+    ) -> None:
+        """`seat`: where the session was before, alone."""
+        trunk, is_alone = (seat, True) if seat is not None else host.seat()
         super().__init__(trunk, clock, is_alone=is_alone)
         self._host = host
         self._discovered = discovered

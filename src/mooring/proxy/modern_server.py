@@ -82,8 +82,6 @@ class ModernServer:
         self._silent: set[Trunk] = set()
         """The same where instances are shared: what they log is not passed on any more."""
         self._faces: dict[Trunk, dict[ModernFace, None]] = {}
-        self._offered: Trunk | None = None
-        """A seat that came with its session, which is about to take it."""
         self._listeners: dict[Listening, None] = {}
 
     @property
@@ -103,24 +101,25 @@ class ModernServer:
 
     def seat(self) -> tuple[Trunk, bool]:
         """See `modern_face.Host`."""
-        if self._policy.shared:
-            return self._any(), False
-        seat, self._offered = self._offered, None
-        return seat or self._make_seat(), True
+        return (self._any(), False) if self._policy.shared else (self._make_seat(), True)
 
     def _make_seat(self) -> Trunk:
         return self._all.make(self, purpose=Purpose(SEAT))
 
+    def adopt_seat(self, passed: PassedTrunk, channel: Channel) -> Trunk:
+        """For the session with which it came."""
+        return self._adopted(self._make_seat(), passed, channel)
+
     def adopt(self, passed: PassedTrunk, channel: Channel) -> bool:
-        """See `Service`. A seat is for the session that takes one next."""
-        if passed.purpose.kind == SEAT:
-            trunk = self._offered = self._make_seat()
-        else:
-            trunk = self._add()
+        """See `Service`."""
+        self._adopted(self._add(), passed, channel)
+        return True
+
+    def _adopted(self, trunk: Trunk, passed: PassedTrunk, channel: Channel) -> Trunk:
         trunk.adopt(passed, channel)
         if passed.strays:
             self._silent.add(trunk)
-        return True
+        return trunk
 
     def board(self, face: ModernFace) -> None:
         """See `modern_face.Host`."""

@@ -124,11 +124,6 @@ class Proxy:
         """Calls that have not been answered."""
         return sum(len(session.calls) for session in self.sessions.values()) + self.stateless.calls_in_flight
 
-    @property
-    def trunk_pids(self) -> set[int]:
-        """Instances that belong to no single session."""
-        return self.trunks.pids
-
     def open(self, principal: str, transport: str, client: str) -> Session:
         """A new session. Raises Unavailable when there can be none now."""
         refusal = self.refusing or self._backend.refusal() or self._make_room()

@@ -245,8 +245,8 @@ class Stateless:
         """The same for a session that has this instance to itself, as `modern_face`."""
         if self._discovery is None or not isinstance(self._service, ModernServer):
             return None
-        self._service.adopt(passed, channel)
-        return ModernFace(self._service, self._discovery.result, self._clock)
+        seat = self._service.adopt_seat(passed, channel)
+        return ModernFace(self._service, self._discovery.result, self._clock, seat)
 
     def _tell_all(self, failure: Failure) -> None:
         waiting, self._waiting = self._waiting, []

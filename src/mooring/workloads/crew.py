@@ -91,7 +91,7 @@ class Crew:
 
     def report(self, proxy: Proxy, now: float) -> list[InstanceReport]:
         """One line for each instance."""
-        of_trunks = proxy.trunk_pids
+        of_trunks = proxy.trunks.pids
         sessions = {s.pid: s.short_id for s in proxy.sessions.values() if s.pid not in of_trunks}
         return [
             InstanceReport(

@@ -22,15 +22,27 @@ def terminal() -> Iterator[int]:
     """Our stdin and stderr are a terminal, which passes on whatever is typed; yields its other end."""
     controller, ours = pty.openpty()
     tty.setraw(ours)
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        os.fdopen(ours) as stdin,
-        os.fdopen(ours, "w", closefd=False) as stderr,
-    ):
-        patch.setattr(sys, "stdin", stdin)
-        patch.setattr(sys, "stderr", stderr)
-        yield controller
-    os.close(controller)
+    try:
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            os.fdopen(ours) as stdin,
+            os.fdopen(ours, "w", closefd=False) as stderr,
+        ):
+            patch.setattr(sys, "stdin", stdin)
+            patch.setattr(sys, "stderr", stderr)
+            yield controller
+    finally:
+        os.close(controller)
+
+
+async def shown_on(keyboard: int, length: int) -> str:
+    """What the terminal was sent, without colours, once it is that long: it may come in pieces."""
+    seen = ""
+    while len(seen) < length:
+        async with within():
+            seen += (await asyncio.to_thread(os.read, keyboard, 4096)).decode()
+            seen = seen.replace("\x1b[31m", "").replace("\x1b[0m", "")
+    return seen
 
 
 async def test_a_line_without_end_is_no_answer() -> None:
@@ -56,9 +68,8 @@ async def test_lines_take_the_place_of_the_bar_and_it_comes_back_below() -> None
         sideline.log("error", "c")
         sideline.clear()
         bar = "[############------------]  50% 1/2"
-        assert os.read(keyboard, 4096).decode().replace("\x1b[31m", "").replace("\x1b[0m", "") == (
-            f"\r\x1b[2K{bar}\r\x1b[2Ka\\x1b[2Jb\n{bar}\r\x1b[2Kerror: c\n{bar}\r\x1b[2K"
-        )
+        wanted = f"\r\x1b[2K{bar}\r\x1b[2Ka\\x1b[2Jb\n{bar}\r\x1b[2Kerror: c\n{bar}\r\x1b[2K"
+        assert await shown_on(keyboard, len(wanted)) == wanted
 
 
 async def test_who_is_waited_for_is_told_until_there_is_more_to_see(monkeypatch: pytest.MonkeyPatch) -> None:

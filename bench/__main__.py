@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from bench import claims, compare, document, machine, peers, report
+from bench.installed import mooring_program
 from bench.measuring import Group, Plan, measure
 from bench.programs import FOLDER, SOURCES, build
 from bench.progress import Lines
@@ -50,6 +51,7 @@ def _set_up(targets: tuple[str, ...], lines: Lines) -> None:
     FOLDER.mkdir(exist_ok=True)
     for source in sorted(SOURCES.glob("*.c")):
         build(source.stem)
+    mooring_program()
     if set(targets) & set(PEERS):
         with ThreadPoolExecutor(max_workers=3) as pool:
             list(pool.map(lambda part: _install(part, lines), peers.missing()))

@@ -2,7 +2,6 @@
 
 import contextlib
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import msgspec
 
 from bench import processes
 from bench.client import first_answer
+from bench.installed import mooring_program
 from bench.programs import FOLDER
 from bench.targets import Argv, Running, environment, free_port
 from mooring.api.client import ApiClient, NotRunning
@@ -22,7 +22,6 @@ from mooring.workloads.definition import ServerOptions, dump_options
 __all__ = ["Daemon", "daemon", "served_by_daemon"]
 
 PATIENCE_S = 60.0
-MOORING = str(Path(sys.executable).with_name("mooring"))
 
 
 class Daemon:
@@ -74,7 +73,7 @@ def daemon() -> Iterator[Daemon]:
     ):
         places = Places(Path(folder), free_port())
         process = subprocess.Popen(
-            [MOORING, "serve"],
+            [mooring_program(), "serve"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -12,11 +12,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Protocol
 
 from bench import processes
 from bench.client import first_answer
+from bench.installed import mooring_program
 from bench.peers import npm_program, python_program
 from bench.processes import Process
 from bench.programs import FOLDER, build
@@ -60,8 +60,7 @@ def python_child() -> Argv:
 
 
 def _mooring(port: int, child: Argv, *options: str) -> Argv:
-    mooring = str(Path(sys.executable).with_name("mooring"))
-    return [mooring, "run", "--foreground", "bench", "--port", str(port), *options, "--", *child]
+    return [mooring_program(), "run", "--foreground", "bench", "--port", str(port), *options, "--", *child]
 
 
 def _mooring_shared(port: int, child: Argv) -> Argv:

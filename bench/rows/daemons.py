@@ -1,10 +1,9 @@
 """What Mooring takes as a daemon: with servers that nobody uses, and with servers that do not work."""
 
-import sys
 import time
 
-from bench.daemon import MOORING as COMMAND
 from bench.daemon import Daemon, daemon
+from bench.installed import mooring_program, mooring_python
 from bench.measuring import Figures
 from bench.processes import cpu_s, descendants, rss_bytes
 from bench.results import MOORING
@@ -48,7 +47,7 @@ def _at_rest(found: Daemon) -> int:
 
 def _ls_ms(found: Daemon) -> float:
     """`mooring ls` more than the bare interpreter that runs it, in turn; the best of each."""
-    argvs = [COMMAND, "ls"], [sys.executable, "-c", "pass"]
+    argvs = [mooring_program(), "ls"], [mooring_python(), "-c", "pass"]
     runs = [tuple(run_s(argv, found.environment) for argv in argvs) for _ in range(LS_RUNS)]
     return (min(ls for ls, _ in runs) - min(bare for _, bare in runs)) * 1000
 

@@ -2,13 +2,12 @@
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 from bench.client import INTRODUCTION, first_answer
+from bench.installed import mooring_program, mooring_python
 from bench.measuring import Figures
 from bench.results import MOORING, PIPE, PYTHON_CHILD
 from bench.rows.fresh import from_scratch
@@ -52,8 +51,8 @@ def _first_line(_: str, child: Argv) -> float:
 
 def _help(_: str) -> Figures:
     """`mooring --help` against the bare interpreter that runs it, in turn; the best of each."""
-    help_argv = [str(Path(sys.executable).with_name("mooring")), "--help"]
-    bare_argv = [sys.executable, "-c", "pass"]
+    help_argv = [mooring_program(), "--help"]
+    bare_argv = [mooring_python(), "-c", "pass"]
     times_s = [(run_s(help_argv), run_s(bare_argv)) for _ in range(HELP_RUNS)]
     help_s, bare_s = (min(column) for column in zip(*times_s, strict=True))
     return Figures({"help_ratio": help_s / bare_s}, {"help_ratio": f"{help_s * 1000:.0f} ms"})

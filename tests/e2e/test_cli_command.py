@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mooring import __version__
+from mooring.cli.commands import COMMANDS
 from mooring.cli.main import cli
 from tests.support import PATIENCE_S
 
@@ -72,11 +73,24 @@ def test_importing_the_command_line_imports_nothing_heavy() -> None:
     code = "import sys, mooring.cli.main; print(*sys.modules)"
     done = run(sys.executable, "-c", code)
     loaded = set(done.stdout.split())
-    assert "mooring.cli.running.run" in loaded
+    assert "mooring.cli.main" in loaded
     heavy = {"asyncio", "msgspec", "uvloop", "httptools", "logging", "json", "socket", "ssl", "subprocess"}
     assert not loaded & heavy
     packages = {name.split(".")[1] for name in loaded if name.startswith("mooring.")}
     assert packages == {"cli", "errors"}
+
+
+def test_one_command_is_imported_when_one_is_run() -> None:
+    code = "import sys; from mooring.cli.main import cli; cli.get_command(None, 'ls'); print(*sys.modules)"
+    loaded = set(run(sys.executable, "-c", code).stdout.split())
+    others = {command.where.split(":")[0] for section in COMMANDS.values() for command in section}
+    assert loaded & others == {"mooring.cli.servers.commands"}
+
+
+def test_what_the_help_lists_is_what_the_commands_say_of_themselves() -> None:
+    for listed in (command for section in COMMANDS.values() for command in section):
+        command = cli.commands[listed.name]
+        assert (command.name, command.get_short_help_str(100)) == (listed.name, listed.help)
 
 
 @pytest.mark.parametrize(

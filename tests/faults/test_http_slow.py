@@ -1,9 +1,9 @@
 """Peers that send slowly, read slowly, or not at all: each costs only itself."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.http.limits import Limits
 from mooring.wire.http import Exchange, Response

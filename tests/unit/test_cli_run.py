@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -135,9 +134,9 @@ def test_every_field_of_the_options_can_be_given() -> None:
     made_of_several = {"argv", "borrowed", "server", "listen", "sessions", "restarts", "patience"}
     made_of_several |= {"secrets"}  # by the state directory
     for options in (ServerOptions, ListenOptions, ForegroundOptions, StopPatience):
-        for field in fields(options):
-            name = field.name.removesuffix("_s")
-            assert spelled.get(name, name) in names | made_of_several, field.name
+        for field in options.__annotations__:
+            name = field.removesuffix("_s")
+            assert spelled.get(name, name) in names | made_of_several, field
 
 
 @pytest.mark.parametrize("words", [("--shared",), ("--shared", "1"), ("--shared=1",)])

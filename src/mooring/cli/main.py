@@ -11,20 +11,8 @@ from typing import NoReturn
 import click
 
 from mooring import __version__
-from mooring.cli.completion import completion
-from mooring.cli.doctor.command import doctor
-from mooring.cli.files.commands import FILE_COMMANDS
-from mooring.cli.running.run import run
-from mooring.cli.secret.command import secret
-from mooring.cli.serve import serve
-from mooring.cli.servers.commands import daemon, ls, restart, rm, start, status, stop
-from mooring.cli.servers.events import events
-from mooring.cli.servers.logs import logs
-from mooring.cli.service.command import service
-from mooring.cli.stdio import stdio
+from mooring.cli.commands import COMMANDS
 from mooring.cli.terminal.layout import SectionedGroup
-from mooring.cli.trying.commands import COMMANDS as TRYING
-from mooring.cli.uninstall.command import uninstall
 from mooring.errors import MooringError, exit_status
 
 __all__ = ["cli", "main"]
@@ -54,19 +42,13 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 @click.group(
     cls=SectionedGroup,
+    sections=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXAMPLES,
 )
 @click.version_option(__version__, message="mooring %(version)s")
 def cli() -> None:
     """Run any MCP server behind one endpoint that never loses a call."""
-
-
-cli.add_section("Servers", run, ls, status, logs, events, start, stop, restart, rm, stdio, secret)
-cli.add_section("Trying them", *TRYING)
-cli.add_section("Many at once", *FILE_COMMANDS)
-cli.add_section("The daemon", serve, daemon, service)
-cli.add_section("When you need it", doctor, completion, uninstall)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

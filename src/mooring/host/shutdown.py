@@ -17,7 +17,8 @@ what remains: all but the children's patience, and at least half.
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mooring.host.stop import Stop
 from mooring.host.waits import until
@@ -34,8 +35,7 @@ FLUSH_S = 1.0
 """How long an answer given at the deadline may take to reach its client."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DrainPolicy:
+class DrainPolicy(Struct, frozen=True, kw_only=True):
     """How long each part may take."""
 
     delay_s: float

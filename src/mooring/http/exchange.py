@@ -33,7 +33,8 @@ def _length_line(length: int) -> bytes:
 
 
 # Formatting takes three times as long as a look-up; most answers are short.
-LENGTH_LINES = {length: _length_line(length) for length in range(2048)}
+SHORT = 1024
+LENGTH_LINES = tuple(map(_length_line, range(SHORT)))
 
 
 class Outlet(Protocol):
@@ -106,7 +107,8 @@ class HttpExchange(Struct, eq=False):
         status, body = response.status, response.body
         self.head = head = render_head(status, response.headers, self.extra_headers)
         if status not in BODILESS:
-            head.append(LENGTH_LINES.get(len(body)) or _length_line(len(body)))
+            length = len(body)
+            head.append(LENGTH_LINES[length] if length < SHORT else _length_line(length))
             if body and not self._bodiless:
                 self.held.append(body)
         self.state = ANSWERED

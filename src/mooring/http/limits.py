@@ -4,7 +4,7 @@ A limit belongs to one buffer or one wait: whatever a peer does, it can make us 
 more, and wait no longer, than is written here.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 __all__ = ["Limits"]
 
@@ -12,8 +12,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """What one listener grants its peers. Spans are in seconds."""
 
     max_connections: int = 20_000

@@ -1,14 +1,13 @@
 """The bounds of a session: every wait, queue and store it has, with its default and the reason."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 __all__ = ["SessionPolicy"]
 
 MIB = 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionPolicy:
+class SessionPolicy(Struct, frozen=True, kw_only=True):
     """Values given where the workload is put together."""
 
     max_sessions: int = 1000

@@ -5,8 +5,9 @@ before body, version and session have been found good.
 """
 
 import logging
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
@@ -255,8 +256,7 @@ def _nothing() -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """What the head of a request says about its message and the answer."""
 
     refusal: Response | None

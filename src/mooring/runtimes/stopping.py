@@ -11,8 +11,9 @@ import asyncio
 import logging
 import signal
 import time
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.lookout import Lookout, look_now
@@ -37,8 +38,7 @@ _FIRST_LOOK_S = 0.002
 _SLOWEST_LOOK_S = 0.05
 
 
-@dataclass(frozen=True)
-class StopPatience:
+class StopPatience(Struct, frozen=True):
     """How long each step of a stop may take before the next."""
 
     eof_grace_s: float = 2.0

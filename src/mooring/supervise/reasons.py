@@ -1,7 +1,8 @@
 """Why a workload is in its state: a stable code for programs, a text for people."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 __all__ = ["Reason", "ReasonCode"]
 
@@ -35,8 +36,7 @@ class ReasonCode(StrEnum):
     """draining, stopping, stopped: somebody asked for the workload to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a workload is in its state. `hint` says what to do, where that is known."""
 
     code: ReasonCode

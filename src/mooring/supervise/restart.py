@@ -15,15 +15,16 @@ stable minute makes all that went before forgotten.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.supervise.reasons import ReasonCode
 
 __all__ = ["GiveUp", "RestartAfter", "RestartHistory", "RestartNow", "RestartPolicy", "Verdict", "decide"]
 
 
-@dataclass(frozen=True, slots=True)
-class RestartPolicy:
+class RestartPolicy(Struct, frozen=True):
     """The numbers of the rules above."""
 
     restart: bool = True
@@ -41,8 +42,7 @@ class RestartPolicy:
     """In `failed`: the least time between two attempts, each of which needs a demand."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestartHistory:
+class RestartHistory(Struct, frozen=True):
     """What the policy has to remember of one workload; never more than its limits need."""
 
     exits: tuple[float, ...] = ()
@@ -102,13 +102,11 @@ class RestartHistory:
         return sum(now - at < window_s for at in self.exits)
 
 
-@dataclass(frozen=True, slots=True)
-class RestartNow:
+class RestartNow(Struct, frozen=True):
     """An instance may be started at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestartAfter:
+class RestartAfter(Struct, frozen=True):
     """An instance may be started in `delay_s`; this is delayed restart `attempt` of `of`."""
 
     delay_s: float
@@ -116,8 +114,7 @@ class RestartAfter:
     of: int
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(Struct, frozen=True):
     """No restart."""
 
     reason: ReasonCode

@@ -1,6 +1,6 @@
 """What is known of a workload at one moment, for `/readyz`, `ls` and logs."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mooring.supervise.reasons import Reason
 from mooring.supervise.restart import RestartHistory
@@ -9,8 +9,7 @@ from mooring.supervise.states import State
 __all__ = ["Snapshot", "SupervisedSoFar"]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """Moments are on the supervisor's clock; `retry_in_s` is for everybody else."""
 
     state: State
@@ -39,8 +38,7 @@ class Snapshot:
         return self.state is State.READY or (self.state is State.BACKOFF and self.working)
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisedSoFar:
+class SupervisedSoFar(Struct, frozen=True):
     """What goes to another Mooring that supervises the same generation from now on."""
 
     is_ready: bool

@@ -1,11 +1,12 @@
 """A server as the user asked for it: plain values, checked by whoever read them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from mooring.proxy.policy import SessionPolicy
 from mooring.runtimes.stopping import StopPatience

@@ -5,7 +5,7 @@ import click
 from mooring.cli.names import KNOWN_NAME
 from mooring.cli.servers.commands import as_json, examples, no_wait
 
-__all__ = ["FILE_COMMANDS"]
+__all__ = ["down", "export", "up"]
 
 # What they do is in `files`, loaded when one runs: `mooring --help` must feel instant.
 
@@ -98,6 +98,3 @@ def export(names: tuple[str, ...], every: bool, as_json: bool, schema: bool) -> 
     from mooring.cli.files import export as exporting  # noqa: PLC0415
 
     return exporting.export(names, every=every, json_wanted=as_json)
-
-
-FILE_COMMANDS = (up, down, export)

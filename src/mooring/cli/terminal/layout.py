@@ -1,14 +1,16 @@
 """How commands look: options in sections, and a command line after `--`."""
 
 import shlex
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from mooring.errors import UserError
 
-__all__ = ["SectionedCommand", "SectionedGroup", "ServerCommand", "log_options", "section"]
+__all__ = ["Listed", "SectionedCommand", "SectionedGroup", "ServerCommand", "log_options", "section"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,18 +49,45 @@ def section(title: str) -> Callable[..., Callable[[F], F]]:
     return option
 
 
+class Listed(NamedTuple):
+    """A command as the help of its group shows it: nothing of it is imported for that."""
+
+    name: str
+    where: str
+    """`module:attribute`."""
+    help: str
+
+
+class _Commands(UserDict[str, click.Command]):
+    """Commands by name, each imported when it is asked for: one is run, and there are many."""
+
+    def __init__(self, listed: Iterable[Listed]) -> None:
+        super().__init__()
+        self._listed = {command.name: command for command in listed}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self.data:
+            module, _, attribute = self._listed[name].where.partition(":")
+            self.data[name] = getattr(import_module(module), attribute)
+        return self.data[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._listed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+
 class SectionedGroup(click.Group):
-    """A group whose help shows its commands under titles, in the order in which they were added."""
+    """A group whose help shows its commands under titles, in the order of `sections`."""
 
-    def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        self._titles: dict[str, list[str]] = {}
-
-    def add_section(self, title: str, *commands: click.Command) -> None:
-        """More commands, shown together."""
-        for command in commands:
-            self.add_command(command)
-            self._titles.setdefault(title, []).append(command.name or "")
+    def __init__(self, *, sections: Mapping[str, Sequence[Listed]], **attributes: Any) -> None:
+        commands = _Commands(listed for section in sections.values() for listed in section)
+        super().__init__(commands=commands, **attributes)
+        self._sections = sections
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In that order."""
@@ -67,11 +96,9 @@ class SectionedGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One list for each title; their columns are in line."""
         width = max(map(len, self.commands))
-        for title, names in self._titles.items():
-            limit = formatter.width - 6 - width
-            rows = [(name.ljust(width), self.commands[name].get_short_help_str(limit)) for name in names]
+        for title, commands in self._sections.items():
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl([(name.ljust(width), help) for name, _, help in commands])
 
 
 def log_options(command: F) -> F:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mooring.cli.trying.errands import Visit
 
-__all__ = ["COMMANDS"]
+__all__ = ["call", "prompts", "resources", "tools"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -267,6 +267,3 @@ def call(tool: str, words: list[Any], arguments: dict[str, Any] | None, **given:
     from mooring.cli.trying import errands  # noqa: PLC0415
 
     return _carry_out(given, lambda visit: errands.call_tool(visit, tool, list(words), arguments), tool)
-
-
-COMMANDS = (tools, resources, prompts, call)

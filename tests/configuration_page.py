@@ -49,6 +49,8 @@ def _table() -> str:
 
 
 def _kinds(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
     kinds = [each["type"] for each in schema.get("anyOf", [schema])]
     if {"integer", "number"} <= set(kinds):
         kinds.remove("integer")

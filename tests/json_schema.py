@@ -46,6 +46,8 @@ def problems(value: Any, schema: dict[str, Any], document: Any, where: str = "$"
             case "items":
                 for at, item in enumerate(value):
                     found += problems(item, wanted, document, f"{where}[{at}]")
+            case "enum":
+                found += [f"{where}: {value!r} is none of {wanted}"] if value not in wanted else []
             case "minimum":
                 found += [f"{where}: {value} is too small"] if value < wanted else []
             case "maximum":

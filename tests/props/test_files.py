@@ -54,6 +54,7 @@ def servers(draw: st.DrawFn) -> ServerOptions:
             retry=draw(st.booleans()),
         ),
         patience=StopPatience(draw(SPANS), draw(SPANS)),
+        client_refresh=draw(st.sampled_from(["auto", "always", "never"])),
         borrowed=Borrowed(unnamed=tuple(sorted(around))),
     )
 

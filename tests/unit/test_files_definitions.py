@@ -90,6 +90,7 @@ max_message_bytes = "2MiB"
 retry = true
 eof_grace = "500ms"
 stop_grace = 1
+client_refresh = "always"
 """
     options = one(tmp_path, text)
     assert options == ServerOptions(
@@ -109,6 +110,7 @@ stop_grace = 1
             retry=True,
         ),
         patience=StopPatience(0.5, 1.0),
+        client_refresh="always",
     )
     assert (options.borrowed.named, options.borrowed.unnamed) == (("NAME",), ("HOME", "PATH"))
     assert set(settings_of(options)) == set(SETTINGS), "all of them are told again"

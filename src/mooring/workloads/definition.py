@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import asdict
@@ -15,6 +15,7 @@ from mooring.supervise.restart import RestartPolicy
 
 __all__ = [
     "Borrowed",
+    "ClientRefresh",
     "ServerOptions",
     "asked_env",
     "differences",
@@ -23,6 +24,7 @@ __all__ = [
     "same_request",
 ]
 
+ClientRefresh = Literal["auto", "always", "never"]
 POLICIES = ("sessions", "restarts", "patience")
 LEAST_LEAVING = 16
 """Processes that may be in the middle of being stopped, however few sessions there can be."""
@@ -59,6 +61,8 @@ class ServerOptions:
     sessions: SessionPolicy = field(default_factory=SessionPolicy)
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
     patience: StopPatience = field(default_factory=StopPatience)
+    client_refresh: ClientRefresh = "auto"
+    """When its entries in the files of AI clients are taken out and put back: see `clients.following`."""
     borrowed: Borrowed = field(default_factory=Borrowed, compare=False)
     """Where `env` came from: for whoever writes it down as a file, or compares it with one."""
 
@@ -110,7 +114,8 @@ def differences(one: ServerOptions, other: ServerOptions) -> list[str]:
 def _differing_policies(one: ServerOptions, other: ServerOptions) -> list[str]:
     def settings(options: ServerOptions) -> dict[str, object]:
         policies = (asdict(getattr(options, name)) for name in POLICIES)
-        return {"spare": options.spare} | {key: value for policy in policies for key, value in policy.items()}
+        own = {"spare": options.spare, "client_refresh": options.client_refresh}
+        return own | {key: value for policy in policies for key, value in policy.items()}
 
     mine, theirs = settings(one), settings(other)
     return [key.removesuffix("_s").replace("_", " ") for key in mine if mine[key] != theirs[key]]

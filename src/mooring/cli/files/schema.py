@@ -4,13 +4,14 @@ From these come the checks of a file, the JSON Schema for editors and the table 
 that `mooring run` has too mean the same, take the same values and are explained in the same words.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import click
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mooring.cli.running.run import run
+from mooring.workloads.definition import ClientRefresh
 
 __all__ = ["FIELDS", "RUN_OPTIONS", "File", "Server", "explained", "json_schema"]
 
@@ -87,6 +88,13 @@ class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"
     retry: Annotated[bool | UnsetType, _as_run("retry")] = UNSET
     eof_grace: Annotated[Span | UnsetType, _as_run("eof_grace")] = UNSET
     stop_grace: Annotated[Span | UnsetType, _as_run("stop_grace")] = UNSET
+    client_refresh: Annotated[
+        str | UnsetType,
+        Meta(
+            description=RUN_OPTIONS["client_refresh"].help,
+            extra_json_schema={"enum": list(get_args(ClientRefresh))},
+        ),
+    ] = UNSET
 
 
 class File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

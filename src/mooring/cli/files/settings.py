@@ -38,6 +38,7 @@ SETTINGS: dict[str, Callable[[ServerOptions], Any]] = {
     "retry": lambda options: options.sessions.retry,
     "eof_grace": lambda options: _span(options.patience.eof_grace_s),
     "stop_grace": lambda options: _span(options.patience.stop_grace_s),
+    "client_refresh": lambda options: options.client_refresh,
 }
 """By key: all that a file can say beside the command and its surroundings."""
 _DEFAULTS = ServerOptions(name="default", argv=("default",))

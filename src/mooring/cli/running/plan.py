@@ -84,6 +84,7 @@ def plan_server(
         ),
         restarts=RestartPolicy(restart=not given["no_restart"]),
         patience=StopPatience(given["eof_grace"], given["stop_grace"]),
+        client_refresh=given["client_refresh"],
     )
 
 

@@ -56,6 +56,7 @@ who = section("Who may use it (with --foreground)")
 environment = section("What the server gets")
 sessions = section("Sessions and calls")
 ending = section("Stopping")
+clients = section("AI clients")
 
 EXAMPLES = """\
 \b
@@ -247,6 +248,14 @@ def _in_kubernetes() -> bool:
     help="Time between closing the server's stdin and SIGTERM.",
 )
 @ending("--stop-grace", type=SPAN, default="5s", show_default=True, help="Time between SIGTERM and SIGKILL.")
+@clients(
+    "--client-refresh",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    show_default=True,
+    help="Take it out of the files of AI clients and put it back, so that they connect anew: when sessions "
+    "were lost (auto), whenever a process of it dies (always), or never.",
+)
 @log_options
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
@@ -292,7 +301,7 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
 
 
 def _run_here(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:
-    if wrong := sorted(chosen & BACKGROUND_ONLY):
+    if wrong := sorted(chosen & {*BACKGROUND_ONLY, "client_refresh"}):
         raise UserError(
             f"{_options(wrong)}: does not go with --foreground", code="background_only", hint="leave it out"
         )

@@ -1,0 +1,120 @@
+"""What stands in a client's file for a server: made from the table, compared with what is there, told in words."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from mooring.clients.editing.edits import Value, same
+from mooring.clients.table import Client, HttpShape, StdioShape, keys_of
+
+__all__ = ["Target", "entry_for", "is_as_wanted", "merged", "snippet", "what_next"]
+
+
+class Target(NamedTuple):
+    """Where a server is."""
+
+    name: str
+    url: str
+    argv: tuple[str, ...]
+    """What a client runs that can only run commands: an absolute program, "stdio", the name."""
+    env: Mapping[str, str] = MappingProxyType({})
+    """What that command needs; never a secret."""
+
+
+def entry_for(client: Client, target: Target) -> dict[str, Value]:
+    """The entry of a new server: its URL, or a command for clients that know no URLs."""
+    shape: HttpShape | StdioShape | None = client.http or client.stdio
+    assert shape is not None, "the table has neither"
+    entry = {key: _named(value, target.name) for key, value in shape.fixed.items()}
+    if isinstance(shape, HttpShape):
+        entry[shape.url] = target.url
+    else:
+        entry |= _command(shape, target)
+    return entry | {key: _named(value, target.name) for key, value in shape.initial.items()}
+
+
+def merged(client: Client, there: dict[str, Value], wanted: dict[str, Value]) -> dict[str, Value]:
+    """What is there made into what is wanted: unknown keys are kept, those of the other transport go.
+
+    What is the user's to change (`initial`, a switch) stays as the user has it.
+    """
+    gone = _foreign_keys(client) - wanted.keys()
+    result = {key: value for key, value in there.items() if key not in gone}
+    users = _users_keys(client) & there.keys()
+    for key, value in wanted.items():
+        if key not in users:
+            result[key] = _joined(result.get(key), value)
+    return result
+
+
+def is_as_wanted(client: Client, there: Value, wanted: dict[str, Value]) -> bool:
+    """Is everything that was written still so? What was added beside it does not matter."""
+    if not isinstance(there, dict) or there.keys() & (_foreign_keys(client) - wanted.keys()):
+        return False
+    users = _users_keys(client)
+    return all(key in there and _contains(there[key], wanted[key]) for key in wanted if key not in users)
+
+
+def what_next(client: Client, *, is_project: bool, is_removal: bool = False) -> str:
+    """What happens after an edit, and what the user has to do, as a phrase."""
+    reload = client.reload
+    match reload.mode:
+        case "watch" | "poll":
+            words = reload.next or "picked up by itself"
+        case "watch_prompt":
+            words = "picked up by itself" if is_removal else reload.next or "picked up by itself; start it there"
+        case "session":
+            words = reload.next or "start a new session"
+        case "command" | "restart":
+            words = reload.next or f"restart {client.name}"
+        case "unknown":
+            words = reload.next or f"if it does not show, restart {client.name}"
+    trust = client.project.trust if client.project and is_project and not is_removal else ""
+    return f"{words}; {trust}" if trust else words
+
+
+def snippet(client: Client, name: str, entry: dict[str, Value]) -> str:
+    """A document with that entry alone, for whoever puts it in by hand."""
+    return client.editor.put(b"", client.section, name, entry).decode()
+
+
+def _command(shape: StdioShape, target: Target) -> dict[str, Value]:
+    entry: dict[str, Value] = {}
+    if shape.argv == "list":
+        entry[shape.command] = list(target.argv)
+    else:
+        entry[shape.command], entry[shape.args] = target.argv[0], list(target.argv[1:])
+    if target.env:
+        entry[shape.env] = dict(target.env)
+    return entry
+
+
+def _named(value: Value, name: str) -> Value:
+    if not isinstance(value, str):
+        return value
+    return value.replace("{name}", name).replace("{word}", name.replace("-", ""))
+
+
+def _foreign_keys(client: Client) -> set[str]:
+    """Keys that say where a server is in the way that is not used."""
+    if client.http is None or client.stdio is None:
+        return {"url", "headers"} if client.http is None else set()
+    stdio = client.stdio
+    return {stdio.command, stdio.args, stdio.env, stdio.cwd} - {client.http.url}
+
+
+def _users_keys(client: Client) -> set[str]:
+    shape: HttpShape | StdioShape | None = client.http or client.stdio
+    return set(client.switched_off) | set(shape.initial if shape else ())
+
+
+def _joined(there: Value, wanted: Value) -> Value:
+    if not isinstance(there, dict) or not isinstance(wanted, dict):
+        return wanted
+    return there | {key: _joined(there.get(key), value) for key, value in wanted.items()}
+
+
+def _contains(there: Value, wanted: Value) -> bool:
+    if isinstance(there, dict) and isinstance(wanted, dict):
+        return all(key in there and _contains(there[key], value) for key, value in wanted.items())
+    return same(there, wanted)

@@ -110,3 +110,14 @@ async def test_what_cannot_be_written_is_told_once(
     assert await kinds(history) == []
     assert caplog.text.count("events cannot be written down") == 1
     successor.close()
+
+
+async def test_whoever_only_waits_reads_nothing(state: State) -> None:
+    history = History(state, time.time)
+    await state.do(lambda store: store.add("one", b"{}"))
+    assert not await history.wait_news(0.01)
+    waiting = asyncio.create_task(history.wait_news(60))
+    await asyncio.sleep(0)
+    history.tell("one", 1, READY)
+    async with within():
+        assert await waiting

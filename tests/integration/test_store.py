@@ -123,7 +123,9 @@ OF_NO_GENERATION = {"add", "release"}
 READS: dict[str, Callable[[Store], object]] = {
     "era": lambda store: store.era("late"),
     "events": lambda store: store.events("time"),
+    "is_ours": lambda store: store.is_ours,
     "last_event": lambda store: store.last_event("time"),
+    "last_number": lambda store: store.last_number,
     "owner": lambda store: store.owner,
     "sessions": lambda store: store.sessions("time"),
     "workload": lambda store: store.workload("time"),
@@ -223,6 +225,26 @@ def test_history_is_kept_in_order_and_within_bounds(store: Store) -> None:
     assert store.last_event("time") == times[-1] and store.last_event("") is None
     store.remove("time", 1)
     assert [event.kind for event in store.events("time")] == ["removed"]
+
+
+def test_numbers_of_events_never_return(store: Store, opening: Opening) -> None:
+    assert store.last_number == 0
+    store.add("time", b"{}")
+    store.tell("time", 1, "ready", "")
+    store.remove("time", 1)
+    [removed] = store.events()
+    assert store.last_number == removed.number == 2
+    assert opening().last_number == 2
+
+
+def test_an_owner_knows_when_it_is_one_no_more(store: Store, opening: Opening) -> None:
+    assert store.is_ours
+    other = opening()
+    assert not other.is_ours
+    other.claim(2, "boot")
+    assert other.is_ours and not store.is_ours
+    other.release()
+    assert not other.is_ours and not store.is_ours
 
 
 def test_history_of_what_is_no_workload_has_one_bound(store: Store, clock: Clock) -> None:

@@ -55,6 +55,11 @@ class Places(NamedTuple):
         return self.state / "secrets.json"
 
     @property
+    def clients(self) -> Path:
+        """What is known of entries in the files of AI clients; see `clients.registry`."""
+        return self.state / "clients"
+
+    @property
     def socket(self) -> Path:
         """Where commands reach it; elsewhere if the directory has too long a name for a socket."""
         path = self.state / "daemon.sock"

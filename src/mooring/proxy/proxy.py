@@ -13,6 +13,7 @@ from mooring.proxy.era_backend import EraBackend
 from mooring.proxy.face import Face
 from mooring.proxy.health import Health
 from mooring.proxy.link import LinkState
+from mooring.proxy.lost_sessions import LostSessions
 from mooring.proxy.noise import Noise
 from mooring.proxy.passed_trunk import SHARED, PassedTrunk
 from mooring.proxy.passing import PassedSession, unpack
@@ -86,6 +87,7 @@ class Proxy:
         self.stats = Stats()
         self.noise = Noise(name)
         self.health = Health(policy, name)
+        self.lost_sessions = LostSessions(clock)
         self.in_flight = Budget(policy.budget_bytes, policy.max_sessions)
         """Messages of clients: calls until they are answered, others until the server has them."""
         self.clock = clock
@@ -349,5 +351,6 @@ class Proxy:
         for session in sessions:
             session.close(reason, level=logging.DEBUG)
         self.hold_clock()
+        self.lost_sessions.close()
         await asyncio.gather(*(session.wait_closed() for session in sessions))
         await self.stateless.aclose(reason)

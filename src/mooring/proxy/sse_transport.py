@@ -85,6 +85,7 @@ class SSETransport:
             return None
         session = self._proxy.find(values[0], exchange.request.principal, TRANSPORT)
         if session is None:
+            self._proxy.lost_sessions.note()
             exchange.respond(refusals.session_unknown(None))
             return None
         return session

@@ -184,6 +184,8 @@ class StreamableHTTP:
             return None
         session = self._proxy.find(terms.session, exchange.request.principal, TRANSPORT)
         if session is None:
+            if exchange.request.method != "DELETE":  # whoever ends one misses nothing
+                self._proxy.lost_sessions.note()
             exchange.respond(refusals.session_unknown(id))
         return session
 

@@ -237,6 +237,18 @@ class Store:
         rows = self._read(_EVENTS + where, (after, since, name, MAX_EVENTS_READ)).fetchall()
         return [Event(*row) for row in rows]
 
+    @property
+    def last_number(self) -> int:
+        """Of all events that there ever were in this file, forgotten ones included."""
+        row = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'event'").fetchone()
+        return int(row[0]) if row is not None else 0
+
+    @property
+    def is_ours(self) -> bool:
+        """Nobody else has claimed it since."""
+        owner = self.owner
+        return owner is not None and owner.nonce == self._nonce
+
     def last_event(self, name: str) -> Event | None:
         """The newest of that very name."""
         row = self._read(_EVENTS + "WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)).fetchone()

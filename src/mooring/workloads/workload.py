@@ -30,7 +30,13 @@ from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
 from mooring.workloads.crew import Crew, InstanceReport, Lent
 from mooring.workloads.definition import ServerOptions
-from mooring.workloads.happenings import Happening, exit_happening, given_up_happening, state_happening
+from mooring.workloads.happenings import (
+    Happening,
+    Kind,
+    exit_happening,
+    given_up_happening,
+    state_happening,
+)
 from mooring.workloads.moving import Moving
 from mooring.workloads.probe import Deaf
 from mooring.workloads.recollection import Ended, Recollection
@@ -83,6 +89,7 @@ class Workload:
         )
         self.proxy = Proxy(self, definition.sessions, clock, definition.name)
         self.proxy.noise.mask = self.mask
+        self.proxy.lost_sessions.on_lost = self._on_session_lost
         self.unfinished = Budget(definition.sessions.budget_bytes, definition.max_instances)
         """What instances have written of lines that have not ended."""
         runtime = ProcessRuntime(
@@ -398,6 +405,10 @@ class Workload:
         ran_s = self._clock() - instance.started_at
         self.recollection.exits.append(Ended(self._wall(), instance.pid, exit, ran_s))
         self._on_happening(happening)
+
+    def _on_session_lost(self) -> None:
+        if not self._is_parted:
+            self._on_happening(Happening(Kind.SESSION_LOST, "a client came with a session that has ended"))
 
     # Being ready
 

@@ -1,7 +1,7 @@
 """Clients that came with a session which is not known here any more: told to whoever can help them.
 
-A client that does not open a new session by itself asks again and again: it is told at once, then at most once in
-`EVERY_S`, and the last time of a burst is told too. Nothing is done for requests that find their session.
+A client that does not open a new session by itself asks again and again: that is told at once, then at most once
+in `EVERY_S`, and the last time of a burst is told too. Requests that find their session pay nothing.
 """
 
 import asyncio

@@ -1,53 +1,30 @@
-"""A client that comes with a session of which nobody knows: an event, seldom, but in the end always."""
+"""A client that comes with a session of which nobody knows: an event, but a rare one."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from mooring.proxy import lost_sessions
-from mooring.proxy.lost_sessions import LostSessions
+from mooring.proxy.lost_sessions import EVERY_S, LostSessions
 from tests.integration.test_daemon import living
 from tests.mcp_client import McpClient, client_of
-from tests.support import until
 
 
-class Noted:
-    """What was told, on a clock that stands still unless a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.told: list[float] = []
-        self.lost = LostSessions(lambda: self.now)
-        self.lost.on_lost = lambda: self.told.append(self.now)
-
-
-async def test_the_first_is_told_at_once_and_the_last_of_a_burst_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lost_sessions, "EVERY_S", 0.05)
-    noted = Noted()
-    noted.lost.note()
-    assert noted.told == [0.0]
-    noted.now = 0.01
-    for _ in range(100):
-        noted.lost.note()
-    assert noted.told == [0.0], "not more than one in that time"
-    await until(lambda: len(noted.told) == 2)
-    noted.now = 1.0
-    noted.lost.note()
-    assert noted.told == [0.0, 0.01, 1.0]
-
-
-async def test_nobody_is_told_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lost_sessions, "EVERY_S", 0.01)
-    noted = Noted()
-    noted.lost.note()
-    noted.lost.note()
-    noted.lost.close()
-    await asyncio.sleep(0.05)
-    assert noted.told == [0.0]
+def test_it_is_told_at_once_and_then_seldom() -> None:
+    now, told = [100.0], []
+    lost = LostSessions(lambda: now[0])
+    lost.on_lost = lambda: told.append(now[0])
+    for moment in (
+        100.0,
+        100.1,
+        100.0 + EVERY_S - 0.1,
+        100.0 + EVERY_S,
+        101.0 + EVERY_S,
+        100.0 + 3 * EVERY_S,
+    ):
+        now[0] = moment
+        lost.note()
+    assert told == [100.0, 100.0 + EVERY_S, 100.0 + 3 * EVERY_S]
 
 
 async def post(client: McpClient) -> int:

@@ -351,6 +351,5 @@ class Proxy:
         for session in sessions:
             session.close(reason, level=logging.DEBUG)
         self.hold_clock()
-        self.lost_sessions.close()
         await asyncio.gather(*(session.wait_closed() for session in sessions))
         await self.stateless.aclose(reason)

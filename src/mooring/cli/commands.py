@@ -23,6 +23,9 @@ COMMANDS = {
             "secret", "mooring.cli.secret.command:secret", "Values that servers need and nobody should read."
         ),
     ),
+    "AI clients": (
+        Listed("client", "mooring.cli.clients.command:client", "Tell AI clients where the servers are."),
+    ),
     "Trying them": (
         Listed("tools", "mooring.cli.trying.commands:tools", "Show the tools of a server."),
         Listed(

@@ -1,6 +1,7 @@
 """`mooring run`: one server, kept reachable."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from mooring.cli.clients.ids import ClientIds
 from mooring.cli.running.sources import parse_source
 from mooring.cli.terminal.layout import ServerCommand, log_options, section
 from mooring.cli.values import (
@@ -47,7 +49,7 @@ FOREGROUND_ONLY = frozenset(
         "log_format",
     }
 )
-BACKGROUND_ONLY = frozenset({"replace", "no_wait", "as_json"})
+BACKGROUND_ONLY = frozenset({"replace", "no_wait", "as_json", "client"})
 READABLE_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
 mode = section("Mode")
@@ -66,6 +68,7 @@ Examples:
   mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring run git --pass-env GITHUB_TOKEN -- uvx mcp-server-git
   mooring run linear --env LINEAR_API_KEY=secret:linear -- npx linear-mcp
+  mooring run time --client cursor,claude-code -- uvx mcp-server-time
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
   mooring run --foreground demo --port 0 -- python -m mooring.demo
   mooring run --foreground fs -- \\
@@ -249,6 +252,14 @@ def _in_kubernetes() -> bool:
 )
 @ending("--stop-grace", type=SPAN, default="5s", show_default=True, help="Time between SIGTERM and SIGKILL.")
 @clients(
+    "--client",
+    multiple=True,
+    type=ClientIds(),
+    metavar="CLIENTS",
+    help="Tell these AI clients of it when it is ready, as in cursor,zed; or all, or none. Repeatable. "
+    "If it is not given: those that know of it, and those that are to know of all servers.",
+)
+@clients(
     "--client-refresh",
     type=click.Choice(("auto", "always", "never")),
     default="auto",
@@ -296,8 +307,21 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
     # The daemon's own directory is of no meaning to anybody.
     options = plan_server({**given, "cwd": given["cwd"] or str(Path.cwd())}, chosen, command, os.environ)
     check_server(options)
+    tell_clients = _clients_to_tell(given["client"])
     body = {"options": json.loads(dump_options(options)), "replace": given["replace"]}
-    return run_server(given["name"], body, wait=not given["no_wait"], as_json=given["as_json"])
+    wait, as_json = not given["no_wait"], given["as_json"]
+    return run_server(given["name"], body, wait=wait, as_json=as_json, after=tell_clients)
+
+
+def _clients_to_tell(asked: tuple[tuple[str, ...], ...]) -> Callable[[dict[str, Any]], int] | None:
+    """What is to be done when the server is up; None: nothing. Whoever has no clients pays for none."""
+    from mooring.host.places import find_places  # noqa: PLC0415
+
+    if not asked and not (find_places(os.environ).state / "clients" / "ledger.json").exists():
+        return None
+    from mooring.cli.clients.after_run import plan_telling  # noqa: PLC0415
+
+    return plan_telling(tuple(dict.fromkeys(id for ids in asked for id in ids)))
 
 
 def _run_here(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:

@@ -5,6 +5,7 @@ import json
 import os
 import select
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -58,8 +59,13 @@ CHANGES = {
 }
 
 
-def run_server(name: str, body: Json, *, wait: bool, as_json: bool) -> int:
-    """`mooring run`: give the server to the daemon, and wait until it is known whether it works."""
+def run_server(
+    name: str, body: Json, *, wait: bool, as_json: bool, after: Callable[[Json], int] | None = None
+) -> int:
+    """`mooring run`: give the server to the daemon, and wait until it is known whether it works.
+
+    `after`: what is done then, with the server as the daemon tells it; returns the exit status.
+    """
     client = reach(start=True)
     job = Job(name, partial(_run, client, name, body, wait))
     if not waited(client, [job], "is being started", Progress(quiet=as_json)):
@@ -68,7 +74,7 @@ def run_server(name: str, body: Json, *, wait: bool, as_json: bool) -> int:
         _show_last_words(job.error)
         raise job.error
     click.echo(json.dumps(job.answer, indent=2) if as_json else job.answer["url"])
-    return 0
+    return 0 if after is None else after(job.answer)
 
 
 def _run(client: ApiClient, name: str, body: Json, wait: bool) -> Json:

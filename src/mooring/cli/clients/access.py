@@ -1,0 +1,89 @@
+"""What the commands about clients begin with: the registry, where the servers are, which files are meant."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from mooring.api.client import ApiClient
+from mooring.cli.servers.telling import Json
+from mooring.cli.terminal.words import tell
+from mooring.clients.detecting import Site, project_site
+from mooring.clients.entries import Target
+from mooring.clients.machine import Machine
+from mooring.clients.program import own_command
+from mooring.clients.registry import Registry
+from mooring.errors import UserError
+from mooring.host.places import find_places
+
+__all__ = ["chosen_sites", "find_registry", "known_targets", "sites_here", "target_of", "tell_of_damage"]
+
+OF_THE_DAEMON = ("MOORING_STATE_DIR", "MOORING_PORT")
+"""A command that a client starts needs these as they are here, to reach the same daemon."""
+
+
+def find_registry() -> Registry:
+    """Of this user, on this machine."""
+    places = find_places(os.environ)
+    places.make()
+    return Registry(places.state / "clients", Machine.this(os.environ))
+
+
+def tell_of_damage(registry: Registry) -> None:
+    """If what was known of clients' files could not be read."""
+    if (aside := registry.damaged) is not None:
+        text = f"what Mooring knew of its entries was damaged: it is kept as {aside}, and begun anew"
+        tell("warning", f"{text}; mooring client add --force makes entries that are there Mooring's again")
+
+
+def target_of(server: Json) -> Target:
+    """Where a server is, from what the daemon says of it."""
+    name = server["name"]
+    return Target(name, server["url"], (*own_command(os.environ), "stdio", name), _environment(os.environ))
+
+
+def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+    given = {name: ours[name] for name in OF_THE_DAEMON if ours.get(name)}
+    if "MOORING_STATE_DIR" in given:
+        given["MOORING_STATE_DIR"] = str(find_places(ours).state)  # wherever the client is started
+    return given
+
+
+def known_targets(api: ApiClient) -> dict[str, Target]:
+    """All servers of the daemon, by name."""
+    return {server["name"]: target_of(server) for server in api.ask("GET", "/servers")}
+
+
+def chosen_sites(
+    registry: Registry,
+    ids: Sequence[str],
+    *,
+    every: bool,
+    project: Path | None,
+    meant_by_all: Callable[[Registry, Path | None], list[Site]],
+    command: str,
+) -> list[Site]:
+    """The files that are meant. Raises UserError for a client that there is not, before anything is done."""
+    if ids and every:
+        raise click.UsageError("name clients or give --all, not both")
+    root = None if project is None else project.absolute()
+    if every:
+        return meant_by_all(registry, root)
+    if not ids:
+        here = ", ".join(site.client.id for site in registry.installed())
+        raise UserError(
+            "which clients?",
+            code="no_client",
+            hint=f"mooring client {command} CLIENT..., or --all; on this machine: {here or 'none is found'}",
+        )
+    return [registry.site(id, root) for id in dict.fromkeys(ids)]
+
+
+def sites_here(registry: Registry, project: Path | None) -> list[Site]:
+    """Of all clients that are installed; in a project, of those that have a file there."""
+    sites = registry.installed()
+    if project is None:
+        return sites
+    found = (project_site(site.client, project) for site in sites)
+    return [site for site in found if site is not None]

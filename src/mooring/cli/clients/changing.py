@@ -1,0 +1,144 @@
+"""What `mooring client add`, `rm`, `undo` and `sync` do."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+import click
+
+from mooring.cli.clients.access import (
+    chosen_sites,
+    find_registry,
+    known_targets,
+    sites_here,
+    tell_of_damage,
+)
+from mooring.cli.clients.telling import client_name, finish
+from mooring.cli.reach import reach
+from mooring.cli.terminal.words import tell
+from mooring.clients.detecting import Site
+from mooring.clients.entries import Target
+from mooring.clients.outcomes import Change, Outcome
+from mooring.clients.registry import Registry
+from mooring.errors import MooringError, UserError
+
+__all__ = ["How", "add", "remove", "sync", "undo"]
+
+
+class How(NamedTuple):
+    """How a change is made."""
+
+    dry_run: bool
+    force: bool
+    as_json: bool
+
+
+def add(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: Path | None, how: How) -> int:
+    """Have entries in clients' files; returns the exit status, as all of these do."""
+    registry = find_registry()
+    sites = chosen_sites(registry, ids, every=every, project=project, meant_by_all=sites_here, command="add")
+    targets = known_targets(reach(start=not how.dry_run))
+    wanted = _wanted(targets, servers)
+    outcomes: list[Outcome] = []
+    for site in sites:
+        outcomes += registry.add(site, wanted, force=how.force, dry_run=how.dry_run, follows_all=not servers)
+    tell_of_damage(registry)
+    status = finish(outcomes, as_json=how.as_json, dry_run=how.dry_run, nothing=_nothing(sites, targets))
+    if not servers and not how.dry_run and not how.as_json and sites:
+        _tell_of_following(sites)
+    return status
+
+
+def _wanted(targets: dict[str, Target], names: Sequence[str]) -> list[Target]:
+    if not names:
+        return list(targets.values())
+    for name in names:
+        if name not in targets:
+            raise UserError(
+                f"there is no server named {name}",
+                code="unknown_server",
+                hint="mooring ls lists all, mooring run adds one",
+            )
+    return [targets[name] for name in dict.fromkeys(names)]
+
+
+def _nothing(sites: Sequence[Site], targets: dict[str, Target]) -> str:
+    if not sites:
+        return "No AI client is found on this machine: mooring client ls --all lists those that Mooring knows"
+    return (
+        "There are no servers yet. Add one: mooring run NAME -- COMMAND" if not targets else "Nothing to do"
+    )
+
+
+def _tell_of_following(sites: Sequence[Site]) -> None:
+    names = list(dict.fromkeys(site.client.name for site in sites))
+    whom = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    tell("note", f"servers that you run from now on are added to {whom}, too")
+
+
+def remove(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: Path | None, how: How) -> int:
+    """Have entries in clients' files no more."""
+    registry = find_registry()
+    sites = chosen_sites(
+        registry, ids, every=every, project=project, meant_by_all=_sites_with_entries, command="rm"
+    )
+    outcomes: list[Outcome] = []
+    for site in sites:
+        names = list(dict.fromkeys(servers)) or None
+        outcomes += registry.remove(site, names, force=how.force, dry_run=how.dry_run)
+    tell_of_damage(registry)
+    nothing = "There is no entry of Mooring there"
+    return finish(outcomes, as_json=how.as_json, dry_run=how.dry_run, nothing=nothing)
+
+
+def _sites_with_entries(registry: Registry, project: Path | None) -> list[Site]:
+    """Also those of clients that are no longer installed."""
+    return [
+        registry.site(one.client, one.project)
+        for one in registry.standings(project=project)
+        if (one.entries or one.follows_all) and (project is None or one.project == project)
+    ]
+
+
+def undo(id: str | None, *, as_json: bool) -> int:
+    """Have files as they were before the last change."""
+    registry = find_registry()
+    if id is not None:
+        registry.site(id)  # is there such a client?
+    outcomes = registry.undo(id)
+    tell_of_damage(registry)
+    whose = "" if id is None else f" to the file of {client_name(id)}"
+    status = finish(outcomes, as_json=as_json, nothing=f"No change{whose} is known that could be undone")
+    if not as_json:
+        _tell_of_servers_that_stay(outcomes)
+    return status
+
+
+def _tell_of_servers_that_stay(outcomes: Sequence[Outcome]) -> None:
+    """An undone import leaves what it has made."""
+    touched = {one.server for one in outcomes if one.change is not Change.REFUSED}
+    try:
+        there = [name for name in known_targets(reach()) if name in touched]
+    except MooringError:  # then they do not run
+        return
+    if there:
+        names = " ".join(there)
+        what = f"the server {names} stays" if len(there) == 1 else f"the servers {', '.join(there)} stay"
+        tell("note", f"{what} in Mooring; to forget: mooring rm {names}")
+
+
+def sync(repair: str | None, *, as_json: bool) -> int:
+    """Have entries as they should be."""
+    registry = find_registry()
+    targets = known_targets(reach(start=True))
+    if repair is not None:
+        registry.repair = cast(Literal["off", "auto"], repair)
+    outcomes = [one for one in registry.sync(targets) if as_json or one.change is not Change.UNCHANGED]
+    tell_of_damage(registry)
+    status = finish(outcomes, as_json=as_json, nothing="All entries are as they should be")
+    if repair is not None and not as_json:
+        by_itself = (
+            "from now on Mooring does this by itself" if repair == "auto" else "Mooring leaves it to you"
+        )
+        click.echo(f"{by_itself}: --repair {repair}")
+    return status

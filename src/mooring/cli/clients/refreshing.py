@@ -1,0 +1,91 @@
+"""What `mooring client refresh` does: entries out, a while for the clients to notice, entries back.
+
+Whoever interrupts it has the entries back at once. Whoever kills it leaves them out: the ledger says so, and
+the daemon puts them back, or the next `refresh`.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+
+import click
+
+from mooring.cli.clients.access import find_registry, target_of, tell_of_damage
+from mooring.cli.clients.telling import client_name, outcome_json, show_outcomes
+from mooring.cli.reach import reach
+from mooring.cli.servers.changing import INTERRUPTED
+from mooring.cli.terminal.words import printable, tell
+from mooring.clients.outcomes import Change, Outcome, Standing
+from mooring.clients.registry import Registry
+from mooring.clients.table import Client, load_table
+
+__all__ = ["refresh"]
+
+BY_THEMSELVES = frozenset({"watch", "watch_prompt", "poll", "unknown"})
+"""How clients reload that may notice a change while they run."""
+WHY = "it is being refreshed"
+
+
+def refresh(name: str, *, as_json: bool) -> int:
+    """Make clients connect to a server anew; returns the exit status."""
+    target = target_of(reach(start=True).ask("GET", f"/servers/{name}"))
+    registry = find_registry()
+    registry.put_back(target)  # what somebody who was killed has left
+    others = _reloading_otherwise(registry, name)
+    is_interrupted = False
+    out = registry.take_out(name, WHY, only=_reloads_by_itself)
+    try:
+        _wait(name, out, quiet=as_json)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    outcomes = [*_refused(out), *registry.put_back(target)]
+    tell_of_damage(registry)
+    if as_json:
+        click.echo(json.dumps([outcome_json(one) for one in outcomes], indent=2))
+    else:
+        _tell(name, outcomes, others)
+    if is_interrupted:
+        return INTERRUPTED
+    return 1 if _refused(outcomes) else 0
+
+
+def _reloads_by_itself(client: Client) -> bool:
+    return client.reload.mode in BY_THEMSELVES
+
+
+def _reloading_otherwise(registry: Registry, name: str) -> list[Standing]:
+    """Those that know it, but would not notice anything before their user does something."""
+    return [
+        one
+        for one in registry.standings()
+        if any(entry.server == name and entry.state == "in" for entry in one.entries)
+        and one.reload not in BY_THEMSELVES
+    ]
+
+
+def _wait(name: str, out: Sequence[Outcome], *, quiet: bool) -> None:
+    """As long as the slowest of them needs to notice."""
+    ids = [one.client for one in out if one.change is Change.REMOVED]
+    if not ids:
+        return
+    wait_s = max(load_table()[id].reload.settle_s for id in ids)
+    if not quiet:
+        whom = ", ".join(dict.fromkeys(map(client_name, ids)))
+        click.echo(f"{name} is out of {whom}; it comes back in {wait_s:g} s", err=True)
+    time.sleep(wait_s)
+
+
+def _refused(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [one for one in outcomes if one.change is Change.REFUSED]
+
+
+def _tell(name: str, outcomes: Sequence[Outcome], others: Sequence[Standing]) -> None:
+    back = [one for one in outcomes if one.change not in (Change.REFUSED, Change.UNCHANGED)]
+    for one in back:
+        then = f": {printable(one.next)}" if one.next else ""
+        click.echo(f"{name} is back in {client_name(one.client)}{then}")
+    show_outcomes(_refused(outcomes))
+    for other in others:
+        tell("note", f"{other.name} does not reload by itself: {printable(other.next)}")
+    if not outcomes and not others:
+        click.echo(f"No client knows {name}. Tell one: mooring client add CLIENT --server {name}")

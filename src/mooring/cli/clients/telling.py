@@ -1,0 +1,134 @@
+"""What became of clients' files: for people, file by file; for programs, as JSON."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from mooring.cli.servers.telling import Json
+from mooring.cli.terminal.words import DIM, GREEN, RED, colourful, painted, printable, tell
+from mooring.clients.outcomes import Change, Outcome
+from mooring.clients.table import load_table
+
+__all__ = ["client_name", "finish", "outcome_json", "show_outcomes", "shown_path", "told_change"]
+
+DONE = {
+    Change.ADDED: "is added",
+    Change.UPDATED: "is brought up to date",
+    Change.REMOVED: "is taken out",
+    Change.RESTORED: "is as it was before",
+    Change.UNCHANGED: "is as it should be",
+}
+WOULD = {
+    Change.ADDED: "would be added",
+    Change.UPDATED: "would be brought up to date",
+    Change.REMOVED: "would be taken out",
+    Change.RESTORED: "would be as it was before",
+    Change.UNCHANGED: "is as it should be",
+}
+COLOURS = {"+": GREEN, "-": RED}
+INDENT = "  "
+
+
+def client_name(id: str) -> str:
+    """As its makers call it."""
+    client = load_table().get(id)
+    return id if client is None else client.name
+
+
+def shown_path(path: Path | str) -> str:
+    """As people write it: `~` for the home directory; safe for a terminal."""
+    text, home = str(path), str(Path.home())
+    return printable(f"~{text.removeprefix(home)}" if text.startswith(f"{home}/") else text)
+
+
+def told_change(outcome: Outcome, *, dry_run: bool = False) -> str:
+    """In words."""
+    return (WOULD if dry_run else DONE).get(outcome.change, "is left as it is")
+
+
+def finish(outcomes: Sequence[Outcome], *, as_json: bool, dry_run: bool = False, nothing: str) -> int:
+    """Show all of it, and return the exit status. `nothing`: what is said if there is nothing to show."""
+    if as_json:
+        click.echo(json.dumps([outcome_json(one) for one in outcomes], indent=2))
+    elif not outcomes:
+        click.echo(nothing)
+    else:
+        show_outcomes(outcomes, dry_run=dry_run)
+    return 1 if any(one.change is Change.REFUSED for one in outcomes) else 0
+
+
+def outcome_json(outcome: Outcome) -> Json:
+    """For programs."""
+    error = None
+    if outcome.change is Change.REFUSED:
+        error = {"code": outcome.code, "message": outcome.error, "hint": outcome.hint}
+    return {
+        "client": outcome.client,
+        "path": str(outcome.path),
+        "project": None if outcome.project is None else str(outcome.project),
+        "server": outcome.server,
+        "change": str(outcome.change),
+        "difference": outcome.difference,
+        "next": outcome.next,
+        "snippet": outcome.snippet,
+        "error": error,
+    }
+
+
+def show_outcomes(outcomes: Iterable[Outcome], *, dry_run: bool = False, differences: bool = True) -> None:
+    """A paragraph for each file; what went wrong there is told on stderr, after it."""
+    begun = False
+    for (id, path), group in groupby(outcomes, key=lambda one: (one.client, one.path)):
+        if begun:
+            click.echo()
+        begun = True
+        click.echo(f"{client_name(id)}: {shown_path(path)}")
+        _show_file(list(group), dry_run=dry_run, differences=differences)
+
+
+def _show_file(outcomes: list[Outcome], *, dry_run: bool, differences: bool) -> None:
+    for one in outcomes if differences else ():
+        _show_difference(one.difference)
+    for change, group in groupby(outcomes, key=lambda one: one.change):
+        if change is Change.REFUSED:
+            for refusal in group:
+                _tell_refusal(refusal)
+        else:
+            same = list(group)
+            names = ", ".join(one.server for one in same)
+            words = told_change(same[0], dry_run=dry_run)
+            click.echo(f"{INDENT}{names} {words if len(same) == 1 else _plural(words)}")
+    moved = [
+        one.next for one in outcomes if one.change not in (Change.REFUSED, Change.UNCHANGED) and one.next
+    ]
+    for text in dict.fromkeys(moved):
+        click.echo(f"{INDENT}→ {printable(text)}")
+
+
+def _plural(words: str) -> str:
+    first, _, rest = words.partition(" ")
+    return f"{ {'is': 'are'}.get(first, first) } {rest}"
+
+
+def _show_difference(difference: str) -> None:
+    colours = colourful(sys.stdout, os.environ)
+    for line in difference.splitlines():
+        colour = COLOURS.get(line[:1], DIM) if colours else ""
+        click.echo(painted(f"{INDENT}{printable(line)}", colour))
+
+
+def _tell_refusal(outcome: Outcome) -> None:
+    sys.stdout.flush()  # what was said of that file comes first, wherever both go
+    about = f"{outcome.client}: {outcome.server}" if outcome.server else outcome.client
+    tell("error", f"{about}: {outcome.error}")
+    if outcome.hint:
+        tell("hint", outcome.hint)
+    if outcome.snippet:
+        click.echo(f"To paste into {shown_path(outcome.path)}:", err=True)
+        for line in outcome.snippet.splitlines():
+            click.echo(f"{INDENT}{printable(line)}", err=True)

@@ -1,17 +1,18 @@
-"""What is to be done with the entries of servers in clients' files, given what happened and what is the case. Pure.
+"""What is to be done with the entries of servers in clients' files, given what happened and what is so. Pure.
 
 Rules:
-- What is the case decides; what happened only tells of what cannot be seen any more: a session that was lost, a
+- What is so decides; what happened only tells of what cannot be seen any more: a session that was lost, a
   process that died. So an event that was missed, or is heard twice, leaves nothing wrong behind.
 - An event is about its generation: it never touches the entry of another one under the same name. Only a lost
   session is its client's trouble whatever has been begun since.
 - `failed` is out of every file until it works. A lost session is a matter of those clients that notice by
   themselves that an entry has gone and come back.
-- What was stopped stays in: a call tells its client why. What is gone is forgotten.
+- What was stopped stays in: a call tells its client why. What was removed is forgotten. What is not known any
+  more although nobody removed it (the state of the daemon was lost) is out until it is run again.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = [
     "EXITED",
@@ -20,6 +21,7 @@ __all__ = [
     "Forget",
     "News",
     "Out",
+    "Outside",
     "Refresh",
     "Renew",
     "ServerNow",
@@ -32,22 +34,18 @@ EXITED = "exited"
 WHY_LOST = "a session was lost"
 WHY_EXITED = "a process of the server died"
 WHY_FAILED = "the server has failed"
-WHY_GONE = "what Mooring knew of the server is lost"
+WHY_UNKNOWN = "Mooring has lost what it knew of the server"
 
 Refresh: TypeAlias = Literal["auto", "always", "never"]
 
 
-class News(Protocol):
+class News(NamedTuple):
     """An event of the daemon's journal."""
 
-    @property
-    def number(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def generation(self) -> int: ...
-    @property
-    def kind(self) -> str: ...
+    number: int
+    name: str
+    generation: int
+    kind: str
 
 
 class ServerNow(NamedTuple):
@@ -61,6 +59,14 @@ class ServerNow(NamedTuple):
     refresh: Refresh = "auto"
 
 
+class Outside(NamedTuple):
+    """Which entries of a server are out of their files."""
+
+    is_whole: bool
+    """All of them."""
+    whys: frozenset[str]
+
+
 class Out(NamedTuple):
     """Out of the files for a while."""
 
@@ -69,7 +75,7 @@ class Out(NamedTuple):
     is_everywhere: bool = True
     """Otherwise: only of clients that notice it by themselves."""
     number: int | None = None
-    """Of the first event that asks for it; None: it is the case, and will be found so again."""
+    """Of the event that asks for it; None: it is so, and will be found so again."""
 
 
 class Back(NamedTuple):
@@ -95,59 +101,59 @@ Step: TypeAlias = Out | Back | Forget | Renew
 
 def decide(
     names: Iterable[str],
-    news: Iterable[News],
+    news: Sequence[News],
     servers: Mapping[str, ServerNow],
+    outside: Mapping[str, Outside],
     *,
-    wholly_out: Collection[str],
-    partly_out: Collection[str],
     is_journal_new: bool = False,
 ) -> list[Step]:
-    """What to do, first things first, for each of the names that have entries.
+    """What to do for each of the names that have entries.
 
-    `wholly_out`: names of which every entry is out; `partly_out`: those of which some are. `is_journal_new`: the
-    servers that are not there may have been lost, rather than removed.
+    `is_journal_new`: it is not the one in which we have read before, so servers may be missing in it.
     """
-    asked = list(news)
     steps: list[Step] = []
     for name in names:
-        now = servers.get(name)
-        if now is not None:
-            steps += _of_one(name, now, asked, is_all_out=name in wholly_out, is_some_out=name in partly_out)
-        elif not is_journal_new:
-            steps.append(Forget(name))
-        elif name not in wholly_out:
-            steps.append(Out(name, f"{WHY_GONE}: mooring run {name} brings it back"))
+        now, out = servers.get(name), outside.get(name)
+        if now is None:
+            steps += _of_none(name, out, is_journal_new=is_journal_new)
+        else:
+            steps += _of_one(name, now, [one for one in news if one.name == name], out)
     return steps
 
 
-def _of_one(
-    name: str, now: ServerNow, news: list[News], *, is_all_out: bool, is_some_out: bool
-) -> Iterable[Step]:
+def _of_none(name: str, out: Outside | None, *, is_journal_new: bool) -> Iterable[Step]:
+    was_lost = out is not None and any(why.startswith(WHY_UNKNOWN) for why in out.whys)
+    if not is_journal_new and not was_lost:
+        yield Forget(name)
+    elif out is None or not out.is_whole:
+        yield Out(name, f"{WHY_UNKNOWN}: mooring run {name} brings it back")
+
+
+def _of_one(name: str, now: ServerNow, news: Sequence[News], out: Outside | None) -> Iterable[Step]:
+    is_reachable = now.state in ("ready", "stopped")
     if now.refresh == "never":
-        if is_all_out or is_some_out:
+        if out is not None:
             yield Back(name)
         return
     if now.state == "failed":
-        if not is_all_out:
+        if out is None or not out.is_whole:
             yield Out(name, f"{WHY_FAILED}: {now.why}" if now.why else WHY_FAILED)
         return
-    out = _asked_out(name, now, news)
-    if out is not None:
-        yield out
-    elif (is_all_out or is_some_out) and now.state in ("ready", "stopped"):
+    if (asked := _asked(name, now, news)) is not None:
+        yield asked
+    elif out is not None and is_reachable:
         yield Back(name)
-    if now.state in ("ready", "stopped"):
-        # Not before: a client that comes when nobody answers may not come again.
+    if is_reachable:  # a client that comes when nobody answers may not come again
         yield Renew(name)
 
 
-def _asked_out(name: str, now: ServerNow, news: list[News]) -> Out | None:
+def _asked(name: str, now: ServerNow, news: Sequence[News]) -> Out | None:
     """What events ask for."""
     if now.refresh == "always":
         for event in news:
-            if event.name == name and event.kind == EXITED and event.generation == now.generation:
+            if event.kind == EXITED and event.generation == now.generation:
                 return Out(name, WHY_EXITED, number=event.number)
     for event in news:
-        if event.name == name and event.kind == LOST and event.generation <= now.generation:
+        if event.kind == LOST and event.generation <= now.generation:
             return Out(name, WHY_LOST, is_everywhere=False, number=event.number)
     return None

@@ -1,6 +1,6 @@
 """Clients that came with a session which is not known here any more: told to whoever can help them.
 
-A client that does not open a new session by itself asks again and again, and often twice at once (a call, and a
+A client that does not open a new session by itself asks again and again, often twice at once (a call and a
 stream): it is told at most once in `EVERY_S`. Requests that find their session pay nothing.
 """
 

@@ -85,6 +85,7 @@ def ls(every: bool, project: Path | None, as_json: bool) -> int:
 @click.option("--force", is_flag=True, help="Also over entries of these names that are not Mooring's.")
 @as_json
 def add(
+    *,
     clients: tuple[str, ...],
     every: bool,
     servers: tuple[str, ...],
@@ -126,6 +127,7 @@ def add(
 @click.option("--force", is_flag=True, help="Also entries that were changed by hand.")
 @as_json
 def rm(
+    *,
     clients: tuple[str, ...],
     every: bool,
     servers: tuple[str, ...],
@@ -186,6 +188,7 @@ def undo(client: str | None, as_json: bool) -> int:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
 def import_(
+    *,
     clients: tuple[str, ...],
     every: bool,
     servers: tuple[str, ...],
@@ -217,8 +220,9 @@ def import_(
 def refresh(name: str, as_json: bool) -> int:
     """Make clients connect to a server anew, now.
 
-    Its entries are taken out of their files, and put back when the clients have noticed. That is for a client that has lost its connection and does not try again. Mooring does it by itself when
-    it knows that a session was lost; see --client-refresh of mooring run.
+    Its entries are taken out of their files, and put back when the clients have noticed. That is for a client
+    that has lost its connection and does not try again. Mooring does it by itself when it knows that a
+    session was lost; see --client-refresh of mooring run.
     """
     from mooring.cli.clients import refreshing  # noqa: PLC0415
 
@@ -240,8 +244,8 @@ def sync(repair: str | None, as_json: bool) -> int:
     """Put right what is not as it should be in the files of clients.
 
     Entries that are missing come back, those that lead to an old address are corrected, those of servers that
-    are gone are taken out. What was changed by hand is told, and left. Some clients rewrite their files: with --repair auto the
-    daemon puts right what it can, at most three times an hour for each entry.
+    are gone are taken out. What was changed by hand is told, and left. Some clients rewrite their files: with
+    --repair auto the daemon puts right what it can, at most three times an hour for each entry.
     """
     from mooring.cli.clients import changing  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Ids of AI clients on a command line: completed by the shell. Whether there is one of that id is said later."""
+"""Ids of AI clients on a command line, completed by the shell. Whether there is such a one is said later."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ class ClientId(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem]":
-        """Those that begin so and are not on the command line yet; those on this machine alone, if any are."""
+        """Those that begin so and are not there yet; only those on this machine, if any are."""
         given = ctx.params.get(param.name or "") or ()
         return _completed(incomplete, given)
 

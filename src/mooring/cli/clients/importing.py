@@ -1,0 +1,334 @@
+"""What `mooring client import` does: entries read, a plan shown and agreed to, servers run, entries replaced.
+
+Nothing is lost whatever happens: an entry is replaced when Mooring serves in its place, and not before. A
+server that does not work is forgotten again, with its secrets. Values are never shown.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from mooring.api.client import ApiClient, NotRunning
+from mooring.cli.clients.access import chosen_sites, find_registry, sites_here, target_of, tell_of_damage
+from mooring.cli.clients.intake import Circumstances, Intake, Left, Newcomer, Origin, plan_import
+from mooring.cli.clients.telling import client_name, outcome_json, show_outcomes, shown_path
+from mooring.cli.files.known import known_servers
+from mooring.cli.files.secret_looks import shown_command
+from mooring.cli.reach import reach
+from mooring.cli.servers.changing import INTERRUPTED, LONG_S, told_error, waited
+from mooring.cli.servers.telling import Json, count
+from mooring.cli.servers.waiting import Job, NotReady, wait_ready
+from mooring.cli.terminal.live import progress_of
+from mooring.cli.terminal.words import printable, show_error, tell
+from mooring.clients.detecting import Site
+from mooring.clients.files import Files
+from mooring.clients.outcomes import Change, Outcome
+from mooring.clients.registry import Registry
+from mooring.clients.understanding import servers_in
+from mooring.errors import MooringError, UserError
+from mooring.host.places import Places, find_places
+from mooring.secrets.vault import Vault
+from mooring.workloads.definition import dump_options
+
+__all__ = ["import_servers"]
+
+
+class _Trouble(NamedTuple):
+    """A file that could not be read."""
+
+    site: Site
+    error: MooringError
+
+
+class _Result(NamedTuple):
+    """What became of a newcomer."""
+
+    newcomer: Newcomer
+    server: Json | None
+    """None: it does not work."""
+    error: Exception | None
+    outcomes: list[Outcome]
+
+
+def import_servers(
+    ids: Sequence[str],
+    *,
+    every: bool,
+    entries: Sequence[str],
+    project: Path | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """`mooring client import`; returns its exit status."""
+    registry = find_registry()
+    every = every or not ids
+    sites = chosen_sites(
+        registry, ids, every=every, project=project, meant_by_all=sites_here, command="import"
+    )
+    places = find_places(os.environ)
+    origins, troubles = _read(sites, Files(places.state / "clients"))
+    origins = _asked_for(origins, entries)
+    api = _reach_for(dry_run)
+    plan = plan_import(origins, _circumstances(places, api))
+    if not as_json:
+        _show(plan, sites)
+    for trouble in troubles:
+        show_error(f"{trouble.site.client.id}: {trouble.error.message}", trouble.error.hint)
+    results: list[_Result] = []
+    if plan.newcomers and not dry_run and api is not None:
+        if not _agreed(yes):
+            return 0
+        done = _carry_out(plan.newcomers, api, registry, Vault(places.secrets), quiet=as_json)
+        if done is None:
+            return INTERRUPTED
+        results = done
+        tell_of_damage(registry)
+        if not as_json:
+            _tell(results)
+    if as_json:
+        click.echo(json.dumps(_as_json(plan, results), indent=2))
+    return 1 if troubles or any(map(_has_failed, results)) else 0
+
+
+def _read(sites: Sequence[Site], files: Files) -> tuple[list[Origin], list[_Trouble]]:
+    """What these files say; one that cannot be read does not stop the others."""
+    origins: list[Origin] = []
+    troubles: list[_Trouble] = []
+    for site in sites:
+        try:
+            data = files.read(site.path)
+            document = None if data is None else site.client.editor.read(data)
+            origins += [Origin(site, found) for found in servers_in(site.client, document)]
+        except MooringError as error:
+            error.message = f"{shown_path(site.path)}: {error.message}"
+            troubles.append(_Trouble(site, error))
+    return origins, troubles
+
+
+def _asked_for(origins: list[Origin], entries: Sequence[str]) -> list[Origin]:
+    if not entries:
+        return origins
+    there = {origin.found.name for origin in origins}
+    for name in entries:
+        if name not in there:
+            raise UserError(
+                f"there is no entry named {name} in these clients' files",
+                code="unknown_entry",
+                hint=f"there are: {', '.join(sorted(there)) or 'none'}",
+            )
+    return [origin for origin in origins if origin.found.name in entries]
+
+
+def _reach_for(dry_run: bool) -> ApiClient | None:
+    """None: Mooring does not run, and is not to be started for this."""
+    try:
+        return reach(start=not dry_run)
+    except NotRunning:
+        tell("note", "Mooring does not run: servers that it may have from earlier are not in this plan")
+        return None
+
+
+def _circumstances(places: Places, api: ApiClient | None) -> Circumstances:
+    vault = Vault(places.secrets)
+    return Circumstances(
+        known={} if api is None else {name: one.options for name, one in known_servers(api).items()},
+        urls=frozenset() if api is None else frozenset(one["url"] for one in api.ask("GET", "/servers")),
+        look_up_secret=vault.look_up,
+        environ=os.environ,
+        home=Path.home(),
+    )
+
+
+def _show(plan: Intake, sites: Sequence[Site]) -> None:
+    left = [one for one in plan.left if not one.is_ours]
+    if not plan.newcomers:
+        ours = len(plan.left) - len(left)
+        where = f"in {count(len(sites), 'file')}" if sites else "on this machine"
+        already = (
+            f"; {count(ours, 'entry').replace('entrys', 'entries')} lead to Mooring already" if ours else ""
+        )
+        click.echo(f"There is nothing to import {where}{already}")
+    else:
+        click.echo("To be run by Mooring from now on:")
+        for newcomer in plan.newcomers:
+            for line in _lines(newcomer):
+                click.echo(f"  {line}")
+    if left:
+        click.echo("Left as they are:")
+        for one in left:
+            click.echo(f"  {_shown_entry(one.origin)}: {printable(one.why)}")
+
+
+def _lines(newcomer: Newcomer) -> Iterator[str]:
+    yield f"{newcomer.name}: {printable(shown_command(newcomer.options.argv))}"
+    for origin in newcomer.origins:
+        yield f"    from {_shown_entry(origin)}"
+    for variable, secret in newcomer.moved.items():
+        how = "becomes" if secret in newcomer.secrets else "is already"
+        yield f"    the value of {printable(variable)} {how} the secret {secret}"
+    if newcomer.has_open_secret:
+        yield "    a word of its command looks like a secret, which others on this machine can read"
+    if not newcomer.is_new:
+        yield "    Mooring has it already"
+
+
+def _shown_entry(origin: Origin) -> str:
+    return f"{origin.site.client.name} ({printable(origin.found.name)})"
+
+
+def _agreed(yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UserError(
+            "this changes the files of AI clients, and there is nobody to ask",
+            code="not_agreed",
+            hint="mooring client import --yes",
+        )
+    return click.confirm("Go on?", default=False)
+
+
+def _carry_out(
+    newcomers: Sequence[Newcomer], api: ApiClient, registry: Registry, vault: Vault, *, quiet: bool
+) -> list[_Result] | None:
+    """None: somebody did not want to wait for it."""
+    for newcomer in newcomers:
+        for name, value in newcomer.secrets.items():
+            vault.put(name, value)
+    jobs = [Job(newcomer.name, partial(_run, api, newcomer)) for newcomer in newcomers]
+    if not waited(api, jobs, "is being started", progress_of(jobs, quiet=quiet)):
+        click.echo(
+            "the entries of clients are as they were; mooring client import goes on from here", err=True
+        )
+        return None
+    working = {
+        newcomer.name: job.answer for newcomer, job in zip(newcomers, jobs, strict=True) if job.error is None
+    }
+    outcomes = _replaced(registry, newcomers, working)
+    results = []
+    for newcomer, job in zip(newcomers, jobs, strict=True):
+        if job.error is not None and newcomer.is_new:
+            _forget(api, vault, newcomer)
+        results.append(
+            _Result(newcomer, working.get(newcomer.name), job.error, outcomes.get(newcomer.name, []))
+        )
+    return results
+
+
+def _run(api: ApiClient, newcomer: Newcomer) -> Json:
+    body = {"options": json.loads(dump_options(newcomer.options)), "replace": False}
+    path = f"/servers/{newcomer.name}?wait=true"
+    return wait_ready(api, api.ask("PUT", path, body, timeout_s=LONG_S)["server"])
+
+
+def _forget(api: ApiClient, vault: Vault, newcomer: Newcomer) -> None:
+    """What was made for it alone."""
+    try:
+        api.ask("DELETE", f"/servers/{newcomer.name}?wait=true", timeout_s=LONG_S)
+        for name in newcomer.secrets:
+            vault.remove(name)
+    except MooringError as error:
+        tell("warning", f"{newcomer.name} could not be forgotten again: {error.message}")
+
+
+def _replaced(
+    registry: Registry, newcomers: Iterable[Newcomer], working: dict[str, Json]
+) -> dict[str, list[Outcome]]:
+    """By server: one change for each file, so that one `undo` takes back all of it."""
+    by_site: dict[Site, list[tuple[str, Newcomer]]] = {}
+    for newcomer in newcomers:
+        for origin in newcomer.origins if newcomer.name in working else ():
+            by_site.setdefault(origin.site, []).append((origin.found.name, newcomer))
+    outcomes: dict[str, list[Outcome]] = {}
+    for site, pairs in by_site.items():
+        targets = [(old, target_of(working[newcomer.name])) for old, newcomer in pairs]
+        for outcome in registry.replace(site, targets):
+            outcomes.setdefault(outcome.server, []).append(outcome)
+    return outcomes
+
+
+def _has_failed(result: _Result) -> bool:
+    return result.error is not None or any(one.change is Change.REFUSED for one in result.outcomes)
+
+
+def _tell(results: Sequence[_Result]) -> None:
+    for result in results:
+        newcomer = result.newcomer
+        if result.server is None:
+            _tell_failure(newcomer, result.error)
+            continue
+        click.echo(f"{newcomer.name} is run by Mooring: {result.server['url']}")
+        done = [one for one in result.outcomes if one.change is not Change.REFUSED]
+        for one in done:
+            then = f": {printable(one.next)}" if one.next else ""
+            click.echo(f"  {client_name(one.client)} leads there{then}")
+        show_outcomes([one for one in result.outcomes if one.change is Change.REFUSED], differences=False)
+    if any(result.server is not None for result in results):
+        tell(
+            "note",
+            "mooring client undo brings back the files as they were; the servers stay until mooring rm",
+        )
+
+
+def _tell_failure(newcomer: Newcomer, error: Exception | None) -> None:
+    if not isinstance(error, MooringError):
+        raise error or AssertionError(newcomer.name)
+    if isinstance(error, NotReady) and error.last_words:
+        click.echo("Its last lines on stderr:", err=True)
+        for line in error.last_words:
+            click.echo(f"  {printable(line)}", err=True)
+    hint = "its entries are as they were; " + (
+        "put it right there, and import it again" if newcomer.is_new else f"mooring status {newcomer.name}"
+    )
+    show_error(error.message, hint)
+
+
+def _as_json(plan: Intake, results: Sequence[_Result]) -> list[Json]:
+    """An object for each entry; `done` is null if nothing was tried."""
+    by_name = {result.newcomer.name: result for result in results}
+    told: list[Json] = []
+    for newcomer in plan.newcomers:
+        result = by_name.get(newcomer.name)
+        told += [_imported(newcomer, origin, result) for origin in newcomer.origins]
+    return told + [_left(one) for one in plan.left]
+
+
+def _entry(origin: Origin) -> Json:
+    return {"client": origin.site.client.id, "path": str(origin.site.path), "entry": origin.found.name}
+
+
+def _imported(newcomer: Newcomer, origin: Origin, result: _Result | None) -> Json:
+    done = error = None
+    if result is not None:
+        of_it = [one for one in result.outcomes if one.client == origin.site.client.id]
+        refusals = [outcome_json(one)["error"] for one in of_it if one.change is Change.REFUSED]
+        error = told_error(result.error) or (refusals[0] if refusals else None)
+        done = error is None
+    return {
+        **_entry(origin),
+        "server": newcomer.name,
+        "command": shown_command(newcomer.options.argv),
+        "secrets": sorted(newcomer.moved.values()),
+        "why": "",
+        "done": done,
+        "error": error,
+    }
+
+
+def _left(left: Left) -> Json:
+    return {
+        **_entry(left.origin),
+        "server": None,
+        "command": "",
+        "secrets": [],
+        "why": left.why,
+        "done": None,
+        "error": None,
+    }

@@ -1,0 +1,261 @@
+"""From entries of clients' files to servers of Mooring's: a plan. Nothing is read or written here.
+
+Rules:
+- The same definition in two clients is one server. What Mooring has already is not made again.
+- A name becomes one that Mooring can have; one that is taken by something else gets a number.
+- A value that looks like a secret becomes a reference to one. To be wrong costs nothing, so the least sign
+  is enough.
+- What cannot be run as it is meant is left as it is, and why is told.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from mooring.cli.files.secret_looks import looks_secret, secret_name, word_looks_secret
+from mooring.cli.running.plan import check_server, plan_server
+from mooring.cli.running.run import run
+from mooring.cli.values import RESERVED_NAMES
+from mooring.clients.detecting import Site
+from mooring.clients.understanding import Found
+from mooring.errors import UserError
+from mooring.secrets.references import literally
+from mooring.workloads.definition import ServerOptions, same_request
+
+__all__ = [
+    "Circumstances",
+    "Intake",
+    "Left",
+    "Newcomer",
+    "Origin",
+    "mapped_name",
+    "plan_import",
+    "should_move",
+]
+
+LONGEST_NAME, LONGEST_SECRET_NAME = 40, 64
+_RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/=_.~-]{16,}")
+"""Letters and digits without a space: it may be a key, if it is no path, address or version."""
+_NO_KEY = re.compile(
+    r"[~./]|[A-Za-z]:[\\/]|[a-z]+://|v?[0-9]+([.][0-9]+)+|[0-9]{4}-[0-9]{2}-[0-9]{2}|(.*/){2}"
+)
+_TELLTALE = re.compile(
+    r"AUTH|COOKIE|CREDENTIAL|DSN|PASS|PRIVATE|SECRET|SESSION|SIGN|TOKEN|(^|_)(PAT|PW|PWD)(_|$)"
+)
+
+
+class Origin(NamedTuple):
+    """An entry of a client's file."""
+
+    site: Site
+    found: Found
+
+
+class Left(NamedTuple):
+    """An entry that is left as it is."""
+
+    origin: Origin
+    why: str
+    is_ours: bool = False
+    """It leads to Mooring already: nothing to tell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Newcomer:
+    """A server that Mooring is to have, for the clients that have it now."""
+
+    name: str
+    origins: tuple[Origin, ...]
+    options: ServerOptions
+    moved: Mapping[str, str]
+    """By variable: the name of the secret that its value becomes."""
+    secrets: Mapping[str, str] = field(repr=False)
+    """By name: the values of those that are not kept yet."""
+    is_new: bool
+    """Mooring has it not."""
+    has_open_secret: bool
+    """A word of its command line looks like one, and stays there."""
+
+
+class Intake(NamedTuple):
+    """The plan."""
+
+    newcomers: list[Newcomer]
+    left: list[Left]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """What the plan depends on, beside the entries."""
+
+    known: Mapping[str, ServerOptions | None]
+    """Servers that Mooring has. None: its definition cannot be read."""
+    urls: frozenset[str]
+    """Where these are reached."""
+    look_up_secret: Callable[[str], str | None] = field(repr=False)
+    """The value that is kept under a name."""
+    environ: Mapping[str, str] = field(repr=False)
+    home: Path
+
+
+def plan_import(origins: Iterable[Origin], given: Circumstances) -> Intake:
+    """What is to be done with these entries."""
+    left: list[Left] = []
+    groups: list[tuple[_Definition, list[Origin]]] = []
+    for origin in origins:
+        told = _unfit(origin, given) or _read(origin, given)
+        if isinstance(told, Left):
+            left.append(told)
+        else:
+            _join(groups, told, origin)
+    newcomers: list[Newcomer] = []
+    taken: set[str] = set()
+    for definition, members in groups:
+        try:
+            newcomer = _named(definition, members, given, taken)
+            check_server(newcomer.options)
+        except UserError as error:
+            left += [Left(origin, _sentence(error)) for origin in members]
+        else:
+            taken.add(newcomer.name)
+            newcomers.append(newcomer)
+    return Intake(newcomers, left)
+
+
+def _sentence(error: UserError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+def _join(
+    groups: list[tuple["_Definition", list[Origin]]], definition: "_Definition", origin: Origin
+) -> None:
+    """To those that are the same; but two entries in one file stay two."""
+    for other, members in groups:
+        if other == definition and all(member.site != origin.site for member in members):
+            members.append(origin)
+            return
+    groups.append((definition, [origin]))
+
+
+def _unfit(origin: Origin, given: Circumstances) -> Left | None:
+    found = origin.found
+    if _is_ours(found, given.urls):
+        return Left(origin, "it leads to Mooring already", is_ours=True)
+    if found.trouble:
+        return Left(origin, found.trouble)
+    if found.is_disabled:
+        return Left(origin, "it is switched off there")
+    if found.url is not None:
+        where = urlsplit(found.url).hostname or "another address"
+        return Left(origin, f"it is reached at {where}; Mooring cannot run servers elsewhere yet")
+    if not found.argv:
+        return Left(origin, "it names no command")
+    return None
+
+
+def _is_ours(found: Found, urls: frozenset[str]) -> bool:
+    if found.url is not None:
+        return found.url in urls
+    words = [PurePath(found.argv[0]).name if found.argv else "", *found.argv[1:]]
+    return words[:2] == ["mooring", "stdio"] or words[1:4] == ["-m", "mooring", "stdio"]
+
+
+class _Definition(NamedTuple):
+    """What is run; equal ones are one server."""
+
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    cwd: str
+    """Where the entry does not say: the folder of the project, or the home directory."""
+
+    def __repr__(self) -> str:
+        return f"<definition of {self.argv[0]}>"
+
+
+def _read(origin: Origin, given: Circumstances) -> "_Definition | Left":
+    found, site = origin.found, origin.site
+    cwd = found.cwd or str(site.project or given.home)
+    return _Definition(found.argv, tuple(sorted(found.env.items())), cwd)
+
+
+def _named(definition: _Definition, origins: list[Origin], given: Circumstances, taken: set[str]) -> Newcomer:
+    """With the first name that is free, or that of what Mooring has already if that is the same."""
+    base = mapped_name(origins[0].found.name)
+    number = 1
+    while True:
+        name = _numbered(base, number, LONGEST_NAME)
+        number += 1
+        if name in taken or name in RESERVED_NAMES:
+            continue
+        made = _made(name, definition, origins, given)
+        if name not in given.known:
+            return made
+        there = given.known[name]
+        if there is not None and same_request(there, made.options):
+            return Newcomer(**{**vars(made), "is_new": False})
+
+
+def _made(name: str, definition: _Definition, origins: list[Origin], given: Circumstances) -> Newcomer:
+    moved: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    env: dict[str, str] = {}
+    for variable, value in definition.env:
+        if not should_move(variable, value):
+            env[variable] = literally(value)
+            continue
+        secret, is_kept = _secret_for(name, variable, value, given.look_up_secret)
+        moved[variable] = secret
+        env[variable] = f"secret:{secret}"
+        if not is_kept:
+            secrets[secret] = value
+    # As of a command line without any options: it has the defaults.
+    context = run.make_context(run.name, [name, "--", "command"], help_option_names=[])
+    asked = {**context.params, "cwd": definition.cwd, "env": list(env.items())}
+    return Newcomer(
+        name=name,
+        origins=tuple(origins),
+        options=plan_server(asked, {"cwd", "env"}, definition.argv, given.environ),
+        moved=moved,
+        secrets=secrets,
+        is_new=True,
+        has_open_secret=any(word_looks_secret(definition.argv, at) for at in range(len(definition.argv))),
+    )
+
+
+def should_move(variable: str, value: str) -> bool:
+    """Is it a secret, as far as one can guess?"""
+    if not value.strip():
+        return False
+    if looks_secret(variable, literally(value)):
+        return True
+    if value.lower() in ("true", "false", "0", "1", "none", "null"):
+        return False
+    is_random = _RANDOM.fullmatch(value) is not None and _NO_KEY.match(value) is None
+    return is_random or (_TELLTALE.search(variable.upper()) is not None and not _NO_KEY.match(value))
+
+
+def _secret_for(
+    server: str, variable: str, value: str, look_up: Callable[[str], str | None]
+) -> tuple[str, bool]:
+    """A name for it, and whether it is kept under that already."""
+    base, number = secret_name(server, variable), 1
+    while True:
+        name = _numbered(base, number, LONGEST_SECRET_NAME)
+        kept = look_up(name)
+        if kept is None or kept == value:
+            return name, kept is not None
+        number += 1
+
+
+def mapped_name(text: str) -> str:
+    """A name that Mooring can have, as much like this one as can be."""
+    name = re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:LONGEST_NAME].strip("-")
+    return name or "server"
+
+
+def _numbered(base: str, number: int, longest: int) -> str:
+    end = "" if number == 1 else f"-{number}"
+    return base[: longest - len(end)].rstrip("-") + end

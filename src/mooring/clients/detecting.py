@@ -70,7 +70,7 @@ def why_no_site(client: Client, machine: Machine) -> str:
     if path := _counting(client, machine):
         other = _in_the_way(client, machine, path)
         return f"{client.name} uses {other}, and would not any more if there were {path}"
-    if client.env_override and any(client.files.values()) is False:
+    if client.env_override:
         return f"where the file of {client.name} is has to be told: set {' or '.join(client.env_override)}"
     return f"{client.name} has no file on {machine.platform}"
 
@@ -91,8 +91,9 @@ def project_site(client: Client, project: Path) -> Site | None:
     """The file of a client inside a project: one that is there, else the one to create."""
     if client.project is None:
         return None
-    files = [project / template.removeprefix("{project}/") for template in client.project.files]
-    return Site(client, _first(files, client), project)
+    files = [_in_project(project, template) for template in client.project.files]
+    created = [_in_project(project, template) for template in client.create]
+    return Site(client, _first(client, files, created), project)
 
 
 def _counting(client: Client, machine: Machine) -> Path | None:
@@ -101,18 +102,20 @@ def _counting(client: Client, machine: Machine) -> Path | None:
     files = [Path(path) for path in candidates(client, machine)]
     if not files:
         return None
-    old = [Path(path) for place in client.legacy for path in machine.paths([place.file])]
     if client.legacy_unless and not any(map(_is_there, machine.paths([client.legacy_unless]))):
-        files = [*files, *old] if not any(map(os.path.lexists, files)) else files
-    return _first(files, client)
+        files += [Path(path) for path in machine.paths([place.file for place in client.legacy])]
+    return _first(client, files, [Path(path) for path in machine.paths(client.create)])
 
 
-def _first(files: list[Path], client: Client) -> Path:
+def _first(client: Client, files: list[Path], created: list[Path]) -> Path:
     there = [file for file in files if os.path.lexists(file)]
     if not there and client.pick == "folder":
         there = [file for file in files if _is_there(file.parent)]
-    created = [file for file in files if client.create and file.as_posix().endswith(client.create)]
-    return (*there, *created, *files)[0]
+    return (*there, *(file for file in files if file in created), *files)[0]
+
+
+def _in_project(project: Path, template: str) -> Path:
+    return project / template.removeprefix("{project}/")
 
 
 def _overridden(client: Client, machine: Machine) -> list[PurePath]:

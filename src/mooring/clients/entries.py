@@ -62,7 +62,9 @@ def what_next(client: Client, *, is_project: bool, is_removal: bool = False) -> 
         case "watch" | "poll":
             words = reload.next or "picked up by itself"
         case "watch_prompt":
-            words = "picked up by itself" if is_removal else reload.next or "picked up by itself; start it there"
+            words = (
+                "picked up by itself" if is_removal else reload.next or "picked up by itself; start it there"
+            )
         case "session":
             words = reload.next or "start a new session"
         case "command" | "restart":

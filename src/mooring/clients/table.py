@@ -21,12 +21,14 @@ __all__ = [
     "Broken",
     "Client",
     "Detection",
+    "EXPANSIONS",
     "FormatName",
     "HttpShape",
     "Place",
     "Project",
     "Reload",
     "StdioShape",
+    "keys_of",
     "load_table",
     "table_from",
 ]
@@ -37,10 +39,18 @@ Kind: TypeAlias = Literal["cli", "ide", "extension", "plugin", "desktop", "serve
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 
 TABLE = Path(__file__).with_name("table.yaml")
-EXPANSIONS = frozenset(
-    "${env:NAME} ${NAME} ${NAME:-default} $NAME %NAME% {env:NAME} {file:PATH} ${input:NAME}".split()
-) | {"${{ secrets.NAME }}"}
-"""Ways in which clients let a value refer to something else; `understanding` knows each."""
+EXPANSIONS = {
+    "${env:NAME}": r"\$\{env:[^}]+\}",
+    "${NAME}": r"\$\{[A-Za-z_]\w*\}",
+    "${NAME:-default}": r"\$\{[A-Za-z_]\w*:-[^}]*\}",
+    "$NAME": r"\$[A-Za-z_]\w*",
+    "%NAME%": r"%[A-Za-z_]\w*%",
+    "{env:NAME}": r"\{env:[^}]+\}",
+    "{file:PATH}": r"\{file:[^}]+\}",
+    "${input:NAME}": r"\$\{input:[^}]+\}",
+    "${{ secrets.NAME }}": r"\$\{\{\s*secrets\.[^}]+\}\}",
+}
+"""Ways in which clients let a value refer to something else, each with the pattern that finds it."""
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -59,7 +69,9 @@ class HttpShape(Struct, frozen=True, forbid_unknown_fields=True):
     initial: dict[str, Any] = {}
     """What a new entry has; from then on it is the user's."""
     sse_url: str | None = None
-    """The key of a URL that is asked for events in the old way, where that is how a client tells them apart."""
+    """The key of a URL that is spoken to in the old way (SSE), where that is how a client tells them apart."""
+    bare_is_sse: bool = False
+    """Is a URL without a type one of the old way?"""
 
 
 class StdioShape(Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,8 +144,8 @@ class Client(Struct, frozen=True):
     """Variables of the environment that say where the file is, and how."""
     pick: Literal["file", "folder"]
     """Which candidate counts: the first that exists, or the first whose folder does."""
-    create: str
-    """The end of the path to be created if there is none; empty: the first."""
+    create: tuple[str, ...]
+    """Which candidates are created if there is none, instead of the first."""
     pointer_file: str
     """A file that says where the client's folder is: `{pointed}`."""
     legacy: tuple[Place, ...]
@@ -210,7 +222,7 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
     container: Literal["map", "list"] = "map"
     env_override: dict[str, str] = {}
     pick: Literal["file", "folder"] = "file"
-    create: str = ""
+    create: tuple[str, ...] = ()
     pointer_file: str = ""
     legacy: list[str | Place] = []
     legacy_unless: str = ""
@@ -256,7 +268,7 @@ def table_from(data: bytes) -> Mapping[str, Client]:
 def _client(row: _Row) -> Client:
     for trouble in _troubles(row):
         raise Broken(f"{row.id}: {trouble}")
-    project = Project(tuple(row.project)) if isinstance(row.project, list) else row.project
+    project = Project(_project_files(row)) if isinstance(row.project, list) else row.project
     return Client(
         id=row.id,
         name=row.name,
@@ -291,12 +303,12 @@ def keys_of(pointer: str) -> tuple[str, ...]:
     return tuple(key.replace("~1", "/").replace("~0", "~") for key in pointer[1:].split("/"))
 
 
-def _per_platform(files: str | list[str] | dict[Platform, str | list[str]]) -> dict[Platform, tuple[str, ...]]:
+def _per_platform(
+    files: str | list[str] | dict[Platform, str | list[str]],
+) -> dict[Platform, tuple[str, ...]]:
     given = files if isinstance(files, dict) else dict.fromkeys(Platform, files)
     each = {platform: given.get(platform, []) for platform in Platform}
-    return {
-        platform: (some,) if isinstance(some, str) else tuple(some) for platform, some in each.items()
-    }
+    return {platform: (some,) if isinstance(some, str) else tuple(some) for platform, some in each.items()}
 
 
 def _troubles(row: _Row) -> Iterator[str]:
@@ -317,8 +329,12 @@ def _troubles(row: _Row) -> Iterator[str]:
             yield f"{template!r} has {', '.join(sorted(unknown))}, which is not known there"
         if not template.startswith(("{", "/", "C:/")):
             yield f"{template!r} is not absolute"
-    if row.create and not all(_ends(some, row.create) for some in files.values() if some):
-        yield f"no candidate ends with {row.create!r}"
+    known = {template for some in files.values() for template in some} | set(_project_files(row))
+    for template in row.create:
+        if template not in known:
+            yield f"{template!r} is to be created and no candidate"
+    if row.legacy_unless and not all(isinstance(old, str) for old in row.legacy):
+        yield "an old file that may count is of the same form as the new one"
     for expansion in row.expands:
         if expansion not in EXPANSIONS:
             yield f"{expansion!r} is no expansion that is known"
@@ -333,11 +349,10 @@ def _templates(row: _Row) -> Iterator[tuple[str, frozenset[str]]]:
     yield from ((template, pointed) for some in _per_platform(row.files).values() for template in some)
     yield from ((template, common | {"value"}) for template in row.env_override.values())
     yield from ((old if isinstance(old, str) else old.file, common) for old in row.legacy)
-    project = row.project.files if isinstance(row.project, Project) else row.project or ()
-    yield from ((template, frozenset({"project"})) for template in project)
+    yield from ((template, frozenset({"project"})) for template in _project_files(row))
     alone = (row.legacy_unless, row.not_beside, row.pointer_file, *row.detect.paths)
     yield from ((template, common) for template in alone if template)
 
 
-def _ends(templates: tuple[str, ...], end: str) -> bool:
-    return any(template.endswith(end) for template in templates)
+def _project_files(row: _Row) -> tuple[str, ...]:
+    return row.project.files if isinstance(row.project, Project) else tuple(row.project or ())

@@ -178,7 +178,7 @@ def undo(client: str | None, as_json: bool) -> int:
         "mooring client import claude-code --server github --yes",
     ),
 )
-@clients
+@click.argument("clients", nargs=-1, type=ClientId(), metavar="[CLIENT]...")
 @click.option("--all", "every", is_flag=True, help="All clients on this machine: the default.")
 @click.option(
     "--server", "servers", multiple=True, metavar="NAME", help="The entry of this name. Repeatable."

@@ -262,6 +262,7 @@ def _in_kubernetes() -> bool:
 @clients(
     "--client-refresh",
     type=click.Choice(("auto", "always", "never")),
+    metavar="WHEN",
     default="auto",
     show_default=True,
     help="Take it out of the files of AI clients and put it back, so that they connect anew: when sessions "

@@ -13,6 +13,12 @@ from tests.support import children, open_descriptors
 LINUX = sys.platform == "linux"
 
 
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: looking through it before each test took most of the time."""
+    gc.collect()
+    gc.freeze()
+
+
 def _leaks(children_before: set[int], descriptors_before: dict[int, str]) -> str:
     new_children = children() - children_before
     now = open_descriptors()

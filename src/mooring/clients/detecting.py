@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from mooring.clients.client import Client, Place, keys_of
 from mooring.clients.editing.edits import Section
 from mooring.clients.machine import Machine
-from mooring.clients.table import Client, Place, keys_of
 
 __all__ = [
     "Site",
@@ -150,8 +150,5 @@ def _of_old(client: Client, place: Place) -> Client:
 
 
 def _is_there(path: PurePath) -> bool:
-    try:
-        os.stat(path)
-    except (OSError, ValueError):
-        return False
-    return True
+    # Not Path.exists, which before Python 3.14 raises where a folder may not be looked into.
+    return os.path.exists(path)  # noqa: PTH110

@@ -1,11 +1,11 @@
-"""What stands in a client's file for a server: made from the table, compared with what is there, told in words."""
+"""What stands in a client's file for a server: made from the table, compared with what is there, in words."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from mooring.clients.client import Client, HttpShape, StdioShape
 from mooring.clients.editing.edits import Value, same
-from mooring.clients.table import Client, HttpShape, StdioShape, keys_of
 
 __all__ = ["Target", "entry_for", "is_as_wanted", "merged", "snippet", "what_next"]
 
@@ -23,8 +23,7 @@ class Target(NamedTuple):
 
 def entry_for(client: Client, target: Target) -> dict[str, Value]:
     """The entry of a new server: its URL, or a command for clients that know no URLs."""
-    shape: HttpShape | StdioShape | None = client.http or client.stdio
-    assert shape is not None, "the table has neither"
+    shape = client.shape
     entry = {key: _named(value, target.name) for key, value in shape.fixed.items()}
     if isinstance(shape, HttpShape):
         entry[shape.url] = target.url
@@ -106,8 +105,7 @@ def _foreign_keys(client: Client) -> set[str]:
 
 
 def _users_keys(client: Client) -> set[str]:
-    shape: HttpShape | StdioShape | None = client.http or client.stdio
-    return set(client.switched_off) | set(shape.initial if shape else ())
+    return {*client.switched_off, *client.shape.initial}
 
 
 def _joined(there: Value, wanted: Value) -> Value:

@@ -1,11 +1,11 @@
 """Where things are on a machine: templates such as `{home}/.cursor/mcp.json` become paths.
 
-Pure: a machine is its platform, a home and an environment, so the paths of every platform can be worked out on
-any of them. A template that cannot be filled in (`{appdata}` on Linux) has no path there.
+Pure: a machine is its platform, a home and an environment, so that the paths of every platform can be worked
+out on any of them. A template that cannot be filled in (`{appdata}` on Linux) has no path there.
 
     {home}           the user's home
     {xdg_config}     $XDG_CONFIG_HOME, or {home}/.config
-    {dot_config}     {xdg_config} on Linux, {home}/.config elsewhere: programs that look there on every platform
+    {dot_config}     {xdg_config} on Linux, {home}/.config elsewhere: for programs that have it everywhere
     {appsupport}     {home}/Library/Application Support, on macOS
     {appdata}        %APPDATA%, on Windows; {localappdata} likewise
     {config}         where programs with windows keep theirs: {xdg_config}, {appsupport} or {appdata}
@@ -28,7 +28,19 @@ CODE_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 """Editors that take extensions of VS Code, by the names of their folders."""
 
 FIELDS = frozenset(
-    "home xdg_config dot_config appsupport appdata localappdata config code project value pointed".split()
+    {
+        "home",
+        "xdg_config",
+        "dot_config",
+        "appsupport",
+        "appdata",
+        "localappdata",
+        "config",
+        "code",
+        "project",
+        "value",
+        "pointed",
+    }
 )
 _FIELD = re.compile(r"\{(\w+)\}")
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from mooring.clients.client import EXPANSIONS, Client, HttpShape, StdioShape, keys_of
 from mooring.clients.editing.edits import Refused, Value
-from mooring.clients.table import EXPANSIONS, Client, HttpShape, StdioShape, keys_of
 
 __all__ = ["Found", "servers_in"]
 
@@ -44,7 +44,7 @@ class Found(NamedTuple):
     is_sse: bool = False
     """Is the URL one for the transport of old, with its two addresses?"""
     refers: tuple[str, ...] = ()
-    """What the client would put something else in place of (`${env:TOKEN}`), or look up elsewhere (`envFile`)."""
+    """What the client would put something else for (`${env:TOKEN}`), or look up elsewhere (`envFile`)."""
 
 
 class _Odd(Exception):
@@ -92,7 +92,7 @@ def _in_trouble(name: str, entry: dict[str, Value], trouble: str) -> Found:
 
 
 def _flat(entry: dict[str, Value]) -> dict[str, Value]:
-    """Without the nesting that Cline's command line (`transport`) and older versions of Zed (`command`) write."""
+    """Without the nesting that the command line of Cline (`transport`) and older Zeds (`command`) write."""
     transport, command = entry.get("transport"), entry.get("command")
     if isinstance(transport, dict):
         entry = {**entry, "transport": None, **transport}

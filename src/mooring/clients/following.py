@@ -15,8 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = [
+    "ASKING",
     "EXITED",
     "LOST",
+    "WHY_LOST",
     "Back",
     "Forget",
     "News",
@@ -31,6 +33,8 @@ __all__ = [
 
 LOST = "session_lost"
 EXITED = "exited"
+ASKING = frozenset({LOST, EXITED})
+"""Events that may ask for something."""
 WHY_LOST = "a session was lost"
 WHY_EXITED = "a process of the server died"
 WHY_FAILED = "the server has failed"

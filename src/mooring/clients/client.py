@@ -14,6 +14,7 @@ from mooring.clients.machine import Platform
 
 __all__ = [
     "EXPANSIONS",
+    "URL_KEYS",
     "Client",
     "Confidence",
     "Detection",
@@ -46,6 +47,9 @@ EXPANSIONS = {
 }
 """Ways in which clients let a value refer to something else, each with the pattern that finds it."""
 
+URL_KEYS = ("url", "httpUrl", "serverUrl", "uri", "baseUrl")
+"""Keys that some client has a URL under."""
+
 
 class HttpShape(Struct, frozen=True, forbid_unknown_fields=True):
     """How an entry says that a server is at a URL."""
@@ -54,7 +58,7 @@ class HttpShape(Struct, frozen=True, forbid_unknown_fields=True):
     headers: str | None = "headers"
     """The key of the map of headers, or a pointer to it; None: there can be none."""
     fixed: dict[str, Any] = {}
-    """What such an entry always has. `{name}` in a text is the server's name, `{word}` that without hyphens."""
+    """What such an entry always has. `{name}` is the server's name, `{word}` that without hyphens."""
     initial: dict[str, Any] = {}
     """What a new entry has; from then on it is the user's."""
     sse_url: str | None = None

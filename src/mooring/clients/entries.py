@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mooring.clients.client import Client, HttpShape, StdioShape
+from mooring.clients.client import URL_KEYS, Client, HttpShape, StdioShape
 from mooring.clients.editing.edits import Value, same
 
 __all__ = ["Target", "entry_for", "is_as_wanted", "merged", "snippet", "what_next"]
+
+_KIND_KEYS = frozenset({"type", "transport"})
+"""Keys that say which transport it is: left from an entry of another, they would be wrong."""
 
 
 class Target(NamedTuple):
@@ -37,21 +40,23 @@ def merged(client: Client, there: dict[str, Value], wanted: dict[str, Value]) ->
 
     What is the user's to change (`initial`, a switch) stays as the user has it.
     """
-    gone = _foreign_keys(client) - wanted.keys()
+    gone = (_where_keys(client) | _KIND_KEYS) - wanted.keys()
+    users = _users_keys(client)
     result = {key: value for key, value in there.items() if key not in gone}
-    users = _users_keys(client) & there.keys()
     for key, value in wanted.items():
-        if key not in users:
+        if key not in users or key not in there:
             result[key] = _joined(result.get(key), value)
     return result
 
 
 def is_as_wanted(client: Client, there: Value, wanted: dict[str, Value]) -> bool:
     """Is everything that was written still so? What was added beside it does not matter."""
-    if not isinstance(there, dict) or there.keys() & (_foreign_keys(client) - wanted.keys()):
+    if not isinstance(there, dict) or there.keys() & (_where_keys(client) - wanted.keys()):
         return False
     users = _users_keys(client)
-    return all(key in there and _contains(there[key], wanted[key]) for key in wanted if key not in users)
+    return all(
+        key in there and _contains(there[key], value) for key, value in wanted.items() if key not in users
+    )
 
 
 def what_next(client: Client, *, is_project: bool, is_removal: bool = False) -> str:
@@ -69,7 +74,7 @@ def what_next(client: Client, *, is_project: bool, is_removal: bool = False) -> 
         case "command" | "restart":
             words = reload.next or f"restart {client.name}"
         case "unknown":
-            words = reload.next or f"if it does not show, restart {client.name}"
+            words = reload.next or f"if it does not notice, restart {client.name}"
     trust = client.project.trust if client.project and is_project and not is_removal else ""
     return f"{words}; {trust}" if trust else words
 
@@ -96,12 +101,12 @@ def _named(value: Value, name: str) -> Value:
     return value.replace("{name}", name).replace("{word}", name.replace("-", ""))
 
 
-def _foreign_keys(client: Client) -> set[str]:
-    """Keys that say where a server is in the way that is not used."""
-    if client.http is None or client.stdio is None:
-        return {"url", "headers"} if client.http is None else set()
-    stdio = client.stdio
-    return {stdio.command, stdio.args, stdio.env, stdio.cwd} - {client.http.url}
+def _where_keys(client: Client) -> set[str]:
+    """Keys that say where a server is in a way that is not the one for this client."""
+    if isinstance(client.shape, StdioShape):
+        return {*URL_KEYS, "headers"}
+    stdio = client.stdio or StdioShape()
+    return {*URL_KEYS, stdio.command, stdio.args, stdio.env, stdio.cwd}
 
 
 def _users_keys(client: Client) -> set[str]:

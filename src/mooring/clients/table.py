@@ -122,8 +122,8 @@ def _document(data: bytes) -> _Document:
 
 def _row(given: dict[str, Any], said: dict[str, dict[str, Any]]) -> _Row:
     """A client as the table has it; `said` has those above, for whoever is like one of them."""
-    name, like = given.get("id", "a client without an id"), given.get("like")
-    if like is not None and like not in said:
+    name, like = str(given.get("id", "a client without an id")), str(given.get("like", ""))
+    if like and like not in said:
         raise Broken(f"{name}: there is no {like} above it to be like")
     whole = said.get(like, {}) | {key: value for key, value in given.items() if key != "like"}
     said[name] = whole

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from mooring.clients.client import EXPANSIONS, Client, HttpShape, StdioShape, keys_of
+from mooring.clients.client import EXPANSIONS, URL_KEYS, Client, HttpShape, StdioShape, keys_of
 from mooring.clients.editing.edits import Refused, Value
 
 __all__ = ["Found", "servers_in"]
 
-_URL_KEYS = ("url", "httpUrl", "serverUrl", "uri", "baseUrl")
 _PARTS = frozenset({"builtin", "platform", "frontend", "inline_python"})
 """Types of entries that are no servers: Goose lists what it is made of beside them."""
 _ELSEWHERE = (
@@ -124,7 +123,7 @@ def _understood(client: Client, name: str, entry: dict[str, Value]) -> Found:
 
 
 def _url_keys(http: HttpShape) -> tuple[str, ...]:
-    return (http.url, *((http.sse_url,) if http.sse_url else ()), *_URL_KEYS)
+    return (http.url, *((http.sse_url,) if http.sse_url else ()), *URL_KEYS)
 
 
 def _argv(stdio: StdioShape, entry: dict[str, Value]) -> tuple[str, ...]:

@@ -46,6 +46,13 @@ _TELLTALE = re.compile(
     r"AUTH|COOKIE|CREDENTIAL|DSN|PASS|PRIVATE|SECRET|SESSION|SIGN|TOKEN|(^|_)(PAT|PW|PWD)(_|$)"
 )
 
+_VARIABLE = re.compile(
+    r"\$\{(?:env:)?(?P<braced>\w+)(?::-(?P<default>[^}]*))?\}"
+    r"|\$(?P<plain>\w+)|%(?P<percent>\w+)%|\{env:(?P<curly>\w+)\}"
+)
+"""Ways in which clients name a variable of their environment."""
+_OTHERS = re.compile(r"\$\{[A-Za-z][^}]*\}")
+
 
 class Origin(NamedTuple):
     """An entry of a client's file."""
@@ -176,9 +183,37 @@ class _Definition(NamedTuple):
 
 
 def _read(origin: Origin, given: Circumstances) -> "_Definition | Left":
-    found, site = origin.found, origin.site
-    cwd = found.cwd or str(site.project or given.home)
-    return _Definition(found.argv, tuple(sorted(found.env.items())), cwd)
+    """With everything in it that the client would look up in its environment: in ours."""
+    found, folder = origin.found, origin.site.project or given.home
+    values: dict[str, str] = {}
+    for reference in found.refers:
+        value = _looked_up(reference, given.environ)
+        if value is None:
+            return Left(
+                origin, f"it refers to {reference}, which is not set here, or which only that client has"
+            )
+        values[reference] = value
+    texts = (*found.argv, *found.env.values(), found.cwd or "")
+    if others := [name for text in texts for name in _OTHERS.findall(text) if name not in values]:
+        return Left(origin, f"it refers to {others[0]}, which only that client has")
+    cwd = folder / Path(_filled(found.cwd or "", values)).expanduser()
+    env = tuple(sorted((name, _filled(text, values)) for name, text in found.env.items()))
+    return _Definition(tuple(_filled(word, values) for word in found.argv), env, str(cwd))
+
+
+def _looked_up(reference: str, environ: Mapping[str, str]) -> str | None:
+    match = _VARIABLE.fullmatch(reference)
+    if match is None:
+        return None
+    name = next(name for name in match.group("braced", "plain", "percent", "curly") if name is not None)
+    return environ.get(name) or match["default"]
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    if not values:
+        return text
+    pattern = "|".join(re.escape(reference) for reference in sorted(values, key=len, reverse=True))
+    return re.sub(pattern, lambda found: values[found[0]], text)
 
 
 def _named(definition: _Definition, origins: list[Origin], given: Circumstances, taken: set[str]) -> Newcomer:

@@ -9,15 +9,18 @@ import time
 from collections.abc import Sequence
 
 import click
+from msgspec.structs import replace
 
 from mooring.cli.clients.access import find_registry, target_of, tell_of_damage
 from mooring.cli.clients.telling import client_name, outcome_json, show_outcomes
 from mooring.cli.reach import reach
 from mooring.cli.servers.changing import INTERRUPTED
+from mooring.cli.servers.telling import Json
 from mooring.cli.terminal.words import printable, tell
 from mooring.clients.outcomes import Change, Outcome, Standing
 from mooring.clients.registry import Registry
 from mooring.clients.table import Client, load_table
+from mooring.errors import UserError
 
 __all__ = ["refresh"]
 
@@ -28,9 +31,9 @@ WHY = "it is being refreshed"
 
 def refresh(name: str, *, as_json: bool) -> int:
     """Make clients connect to a server anew; returns the exit status."""
-    target = target_of(reach(start=True).ask("GET", f"/servers/{name}"))
+    api = reach(start=True)
+    _check(api.ask("GET", f"/servers/{name}"))
     registry = find_registry()
-    registry.put_back(target)  # what somebody who was killed has left
     others = _reloading_otherwise(registry, name)
     is_interrupted = False
     out = registry.take_out(name, WHY, only=_reloads_by_itself)
@@ -38,7 +41,9 @@ def refresh(name: str, *, as_json: bool) -> int:
         _wait(name, out, quiet=as_json)
     except KeyboardInterrupt:
         is_interrupted = True
-    outcomes = [*_refused(out), *registry.put_back(target)]
+    server = api.ask("GET", f"/servers/{name}")
+    _check(server)  # or it has failed meanwhile, and stays out
+    outcomes = [*_refused(out), *_back(registry.put_back(target_of(server)), out)]
     tell_of_damage(registry)
     if as_json:
         click.echo(json.dumps([outcome_json(one) for one in outcomes], indent=2))
@@ -47,6 +52,23 @@ def refresh(name: str, *, as_json: bool) -> int:
     if is_interrupted:
         return INTERRUPTED
     return 1 if _refused(outcomes) else 0
+
+
+def _check(server: Json) -> None:
+    if server["state"] == "failed":
+        name = server["name"]
+        raise UserError(
+            f"{name} has failed, and its entries are out until it works",
+            code="not_ready",
+            hint=f"mooring start {name} tries it again, mooring status {name} says why it failed",
+        )
+
+
+def _back(done: list[Outcome], out: Sequence[Outcome]) -> list[Outcome]:
+    """With those that the daemon was quicker to put back."""
+    places = {(one.client, one.path) for one in done}
+    by_others = [one for one in out if one.change is Change.REMOVED and (one.client, one.path) not in places]
+    return done + [replace(one, change=Change.RESTORED, difference="") for one in by_others]
 
 
 def _reloads_by_itself(client: Client) -> bool:

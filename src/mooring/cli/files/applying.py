@@ -13,6 +13,7 @@ from urllib.parse import quote
 import click
 
 from mooring.api.client import ApiClient, NotRunning
+from mooring.cli.clients.quick import has_told_clients
 from mooring.cli.files.definitions import Asked, read_file
 from mooring.cli.files.difference import Action, Known, Plan, Step, plan_down, plan_up
 from mooring.cli.files.known import known_servers
@@ -152,12 +153,28 @@ def _carry_out(client: ApiClient | None, plan: Plan, order: _Order) -> int:
         progress = progress_of(list(jobs.values()), quiet=order.as_json)
         if not waited(client, list(jobs.values()), "is being brought up to date", progress):
             return INTERRUPTED
+        _tell_clients(plan, jobs)
     if order.as_json:
         click.echo(json.dumps([_outcome(step, jobs.get(step.name)) for step in plan.steps], indent=2))
     else:
         for step in plan.steps:
             _tell(step, jobs.get(step.name), order.wait)
     return 1 if troubles or any(job.error is not None for job in jobs.values()) else 0
+
+
+def _tell_clients(plan: Plan, jobs: dict[str, Job]) -> None:
+    """AI clients that are to know of all servers, of those that are new."""
+    if has_told_clients():
+        from mooring.cli.clients.after_run import tell_followers  # noqa: PLC0415 - heavy, not always needed
+
+        for step in plan.steps:
+            job = jobs.get(step.name)
+            if (
+                job is not None
+                and job.error is None
+                and step.action in (Action.ADD, Action.CHANGE, Action.START)
+            ):
+                tell_followers(job.answer)
 
 
 def _show(plan: Plan, shown: str) -> None:

@@ -316,9 +316,9 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
 
 def _clients_to_tell(asked: tuple[tuple[str, ...], ...]) -> Callable[[dict[str, Any]], int] | None:
     """What is to be done when the server is up; None: nothing. Whoever has no clients pays for none."""
-    from mooring.host.places import find_places  # noqa: PLC0415
+    from mooring.cli.clients.quick import has_told_clients  # noqa: PLC0415
 
-    if not asked and not (find_places(os.environ).state / "clients" / "ledger.json").exists():
+    if not asked and not has_told_clients():
         return None
     from mooring.cli.clients.after_run import plan_telling  # noqa: PLC0415
 

@@ -4,125 +4,440 @@ One client's trouble is an outcome of that client, never an exception, and never
 (UserError) is the ledger itself: held by somebody for too long (`ledger_busy`), full, or not to be written.
 """
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from mooring.clients.outcomes import Drift, Outcome, Standing
-
-if TYPE_CHECKING:
-    from mooring.clients.detecting import Site
-    from mooring.clients.entries import Target
-    from mooring.clients.machine import Machine
-    from mooring.clients.table import Client
+from mooring.clients import decisions, undoing
+from mooring.clients.bookkeeping import Books, Decide, Verdict, key_of
+from mooring.clients.client import Client
+from mooring.clients.detecting import (
+    Site,
+    is_installed,
+    old_sites,
+    project_site,
+    user_site,
+    why_no_site,
+)
+from mooring.clients.drafts import Draft, as_it_was, entries_in
+from mooring.clients.editing.edits import Value
+from mooring.clients.entries import Target, entry_for, is_as_wanted, snippet, what_next
+from mooring.clients.ledger import LedgerTrouble
+from mooring.clients.machine import Machine
+from mooring.clients.outcomes import Change, Drift, Outcome, Standing
+from mooring.clients.records import FileRecord, Owned, Past
+from mooring.clients.standings import Lookout, sites_of, standings
+from mooring.clients.table import load_table
+from mooring.errors import UserError
 
 __all__ = ["Registry"]
+
+_AS_BEFORE = (Change.UNCHANGED, Change.REFUSED)
 
 
 class Registry:
     """Of one user on one machine; `state` is `<state dir>/clients`. Of many at once, one acts at a time."""
 
-    def __init__(self, state: Path, machine: "Machine") -> None:
-        self._state = state
+    def __init__(self, state: Path, machine: Machine) -> None:
         self._machine = machine
+        self._books = Books(state)
+        self._lookout = Lookout(self._books)
 
-    def site(self, client_id: str, project: Path | None = None) -> "Site":
+    def site(self, client_id: str, project: Path | None = None) -> Site:
         """The file of that client that counts. UserError: no such client, or it cannot be here."""
-        raise NotImplementedError
+        client = load_table().get(client_id)
+        if client is None:
+            near = difflib.get_close_matches(client_id, load_table(), n=3)
+            raise UserError(
+                f"no client is called {client_id!r}",
+                code="unknown_client",
+                hint=f"perhaps {' or '.join(near)}?"
+                if near
+                else "all that are known: mooring client ls --all",
+            )
+        if project is not None:
+            site = project_site(client, project)
+            if site is None:
+                raise UserError(
+                    f"{client.name} reads no file in projects",
+                    code="no_project_file",
+                    hint="leave out --project",
+                )
+            return site
+        site = user_site(client, self._machine)
+        if site is None:
+            raise UserError(why_no_site(client, self._machine), code="no_client_file")
+        return site
 
-    def installed(self) -> list["Site"]:
+    def installed(self) -> list[Site]:
         """Of every client that is here, by stat alone."""
-        raise NotImplementedError
+        here = (client for client in load_table().values() if is_installed(client, self._machine))
+        sites = (user_site(client, self._machine) for client in here)
+        return [site for site in sites if site is not None]
+
+    # Commands
 
     def add(
         self,
-        site: "Site",
-        targets: Sequence["Target"],
+        site: Site,
+        targets: Sequence[Target],
         *,
         force: bool = False,
         dry_run: bool = False,
         follows_all: bool = False,
     ) -> list[Outcome]:
         """One outcome for each target; all of them are one change of the file."""
-        raise NotImplementedError
+
+        def decide(draft: Draft) -> list[Verdict]:
+            return decisions.each(
+                draft, targets, _name, lambda one: decisions.add(draft, one, site.project, force=force)
+            )
+
+        wanted = {target.name: target for target in targets}
+        follow = True if follows_all else None
+        return self._change(site, list(wanted), decide, wanted=wanted, dry_run=dry_run, follow=follow)
 
     def remove(
-        self, site: "Site", names: Sequence[str] | None, *, force: bool = False, dry_run: bool = False
+        self, site: Site, names: Sequence[str] | None, *, force: bool = False, dry_run: bool = False
     ) -> list[Outcome]:
         """Out of the file, and out of old files of that client. None: all that is ours."""
-        raise NotImplementedError
+        record = self._books.peek().record(key_of(site.path))
+        mine = [one for one in record.entries if one.client == site.client.id]
+        wanted = list(dict.fromkeys(names)) if names is not None else [one.server for one in mine]
+
+        def decide(draft: Draft) -> list[Verdict]:
+            every = wanted if names is not None else _servers(draft)
+            verdicts = decisions.each(
+                draft, every, str, lambda one: decisions.remove(draft, one, site.project, force=force)
+            )
+            decisions.drop_file_of_ours(draft, is_made=record.is_made)
+            return verdicts
+
+        follow = False if names is None else None
+        outcomes = self._change(site, wanted, decide, is_removal=True, dry_run=dry_run, follow=follow)
+        if site.project is None:
+            written = {one.name: one for one in mine}
+            for old in old_sites(site.client, self._machine):
+                outcomes += self._remove_old(old, names, written, force=force, dry_run=dry_run)
+        return outcomes
+
+    def _remove_old(
+        self,
+        site: Site,
+        names: Sequence[str] | None,
+        written: Mapping[str, Owned],
+        *,
+        force: bool,
+        dry_run: bool,
+    ) -> list[Outcome]:
+        """What is ours in a file that the client used before: by the ledger, or the same as in the new one."""
+        record = self._books.peek().record(key_of(site.path))
+        ours = {one.name for one in record.entries if one.client == site.client.id}
+        there = self._there(site)
+        copied = {
+            name for name, one in written.items() if is_as_wanted(site.client, there.get(name), one.wrote)
+        }
+        wanted = [name for name in sorted(ours | copied) if names is None or name in names]
+        if not wanted:
+            return []
+
+        def decide(draft: Draft) -> list[Verdict]:
+            return decisions.each(draft, wanted, str, lambda name: one(draft, name))
+
+        def one(draft: Draft, name: str) -> Verdict:
+            is_copy = draft.mine(name) is None and name in copied
+            return decisions.remove(draft, name, None, force=force or is_copy)
+
+        return self._change(site, wanted, decide, is_removal=True, dry_run=dry_run)
 
     def replace(
-        self, site: "Site", targets: Sequence[tuple[str, "Target"]], *, dry_run: bool = False
+        self, site: Site, targets: Sequence[tuple[str, Target]], *, dry_run: bool = False
     ) -> list[Outcome]:
         """The entry of each old name becomes ours, under the name of its target, as a whole."""
-        raise NotImplementedError
+
+        def decide(draft: Draft) -> list[Verdict]:
+            return decisions.each(
+                draft,
+                targets,
+                lambda pair: pair[1].name,
+                lambda pair: decisions.replace(draft, pair[0], pair[1], site.project),
+            )
+
+        wanted = {target.name: target for _, target in targets}
+        return self._change(site, list(wanted), decide, wanted=wanted, dry_run=dry_run)
 
     def undo(self, client_id: str | None = None) -> list[Outcome]:
         """The last change of each site (of that client) by a command; the next call goes one further back."""
-        raise NotImplementedError
+        outcomes = []
+        for record in list(self._books.peek().files.values()):
+            last = {past.client: past for past in record.changes}
+            for past in reversed(list(last.values())):
+                if client_id in (None, past.client):
+                    outcomes += self._undo(record, past)
+        return outcomes
 
-    def sync(self, targets: Mapping[str, "Target"]) -> list[Outcome]:
+    def _undo(self, record: FileRecord, past: Past) -> list[Outcome]:
+        client = as_it_was(past.client, past.section, past.format)
+        if client is None:
+            return []
+        site = Site(client, Path(record.path), Path(past.project) if past.project else None)
+
+        def decide(draft: Draft) -> list[Verdict]:
+            backup = self._books.files.backup(site.path, past.backup) if past.backup else None
+            return undoing.undo(draft, past, backup)
+
+        names = [one.name for one in past.touched]
+        return self._change(site, names, decide, follow=past.followed, undone=past)
+
+    def sync(self, targets: Mapping[str, Target]) -> list[Outcome]:
         """Put right what drifted; targets are all servers that there are, by name."""
-        raise NotImplementedError
+
+        def decide_one(draft: Draft, owned: Owned) -> Verdict:
+            target = targets.get(owned.server)
+            if target is None:
+                return decisions.forget(draft, owned)
+            return decisions.add(draft, target, Path(owned.project) if owned.project else None)
+
+        outcomes = self._for_entries(
+            lambda owned: owned.state == "in" or owned.server not in targets,
+            decide_one,
+            wanted=targets,
+            is_command=True,
+        )
+        for site in self.installed():
+            outcomes += self._recognise(site, targets)
+        return outcomes
+
+    def _recognise(self, site: Site, targets: Mapping[str, Target]) -> list[Outcome]:
+        """Entries that stand as we would write them, and of which nothing is known: the ledger was lost."""
+        record = self._books.peek().record(key_of(site.path))
+        known = {one.name for one in record.entries if one.client == site.client.id}
+        there = self._there(site)
+        unknown = [
+            target
+            for name, target in targets.items()
+            if name not in known
+            and is_as_wanted(site.client, there.get(name), entry_for(site.client, target))
+        ]
+        return self.add(site, unknown) if unknown else []
+
+    # What is so
 
     def standings(self, *, project: Path | None = None, everything: bool = False) -> list[Standing]:
         """Of clients that are installed or have entries of ours; of all that there are."""
-        raise NotImplementedError
+        return standings(self._books, self._machine, project=project, everything=everything)
 
-    def followers(self, server: str) -> list["Site"]:
+    def followers(self, server: str) -> list[Site]:
         """Where a server of that name goes by default: sites that follow all, and those that have it."""
-        raise NotImplementedError
+        contents, table = self._books.peek(), load_table()
+        found: dict[tuple[str, str], Site] = {}
+        for follow in contents.follows:
+            if (client := table.get(follow.client)) is not None:
+                project = Path(follow.project) if follow.project else None
+                site = project_site(client, project) if project else user_site(client, self._machine)
+                if site is not None:
+                    found[client.id, key_of(site.path)] = site
+        for record in contents.files.values():
+            for site, owners in sites_of(record):
+                if any(owned.server == server for owned in owners):
+                    found.setdefault((site.client.id, record.path), site)
+        return list(found.values())
 
     def servers(self) -> list[str]:
         """Names of servers with an entry in some file, in or out."""
-        raise NotImplementedError
-
-    def take_out(
-        self, server: str, why: str, *, only: "Callable[[Client], bool] | None" = None
-    ) -> list[Outcome]:
-        """Its entries out of the files for a while. One that somebody changed is left alone, told once."""
-        raise NotImplementedError
-
-    def put_back(self, target: "Target") -> list[Outcome]:
-        """Whatever is out, with all that it had. Never over what somebody put there meanwhile."""
-        raise NotImplementedError
-
-    def forget(self, server: str) -> list[Outcome]:
-        """For good. One that somebody changed stays in the file, but is no longer ours."""
-        raise NotImplementedError
-
-    def renew(self, target: "Target") -> list[Outcome]:
-        """Update entries that are in, as we wrote them, and lead elsewhere."""
-        raise NotImplementedError
-
-    def mend(self, target: "Target", *, client: str | None = None, path: Path | None = None) -> list[Outcome]:
-        """Put in again what is missing of that server (of that client, in that file), without a backup."""
-        raise NotImplementedError
+        records = self._books.peek().files.values()
+        return sorted({owned.server for record in records for owned in record.entries})
 
     def drifted(self) -> list[Drift]:
         """Entries that do not stand as they should, all of them each time. Cheap while nothing changes."""
-        raise NotImplementedError
+        return self._lookout.drifted()
+
+    # The daemon: without backups
+
+    def take_out(
+        self, server: str, why: str, *, only: Callable[[Client], bool] | None = None
+    ) -> list[Outcome]:
+        """Its entries out of the files for a while. One that somebody changed is left alone, told once."""
+        return self._for_entries(
+            lambda owned: owned.server == server and owned.state == "in",
+            lambda draft, owned: decisions.take_out(draft, owned, why),
+            only=only,
+            is_removal=True,
+        )
+
+    def put_back(self, target: Target) -> list[Outcome]:
+        """Whatever is out, with all that it had. Never over what somebody put there meanwhile."""
+        return self._for_entries(
+            lambda owned: owned.server == target.name and owned.state == "out",
+            lambda draft, owned: decisions.put_back(draft, owned, target),
+            wanted={target.name: target},
+        )
+
+    def forget(self, server: str) -> list[Outcome]:
+        """For good. One that somebody changed stays in the file, but is no longer ours."""
+        return self._for_entries(lambda owned: owned.server == server, decisions.forget, is_removal=True)
+
+    def renew(self, target: Target) -> list[Outcome]:
+        """Update entries that are in, as we wrote them, and lead elsewhere."""
+        return self._for_entries(
+            lambda owned: owned.server == target.name and owned.state == "in",
+            lambda draft, owned: decisions.renew(draft, owned, target),
+            wanted={target.name: target},
+        )
+
+    def mend(self, target: Target, *, client: str | None = None, path: Path | None = None) -> list[Outcome]:
+        """Put in again what is missing of that server (of that client, in that file), without a backup."""
+        return self._for_entries(
+            lambda owned: (
+                owned.server == target.name and owned.state == "in" and client in (None, owned.client)
+            ),
+            lambda draft, owned: decisions.mend(draft, owned, target),
+            wanted={target.name: target},
+            path=path,
+        )
 
     @property
     def position(self) -> int:
         """The number of the last event of the daemon's journal that was dealt with."""
-        raise NotImplementedError
+        return self._books.ledger.read().position
 
     def read_to(self, position: int) -> None:
         """That is how far it has been dealt with."""
-        raise NotImplementedError
+        with self._books.held() as contents:
+            if contents.position != position:
+                contents.position = position
+                self._books.ledger.write(contents)
 
     @property
     def repair(self) -> Literal["off", "auto"]:
         """Whether the daemon puts right by itself what drifted."""
-        raise NotImplementedError
+        return self._books.ledger.read().repair
 
     @repair.setter
     def repair(self, repair: Literal["off", "auto"]) -> None:
-        raise NotImplementedError
+        with self._books.held() as contents:
+            if contents.repair != repair:
+                contents.repair = repair
+                self._books.ledger.write(contents)
 
     @property
     def damaged(self) -> Path | None:
         """Where a damaged ledger was put aside by this registry, if it met one."""
-        raise NotImplementedError
+        return self._books.ledger.damaged
+
+    # How
+
+    def _for_entries(
+        self,
+        is_meant: Callable[[Owned], bool],
+        decide_one: Callable[[Draft, Owned], Verdict],
+        *,
+        only: Callable[[Client], bool] | None = None,
+        path: Path | None = None,
+        wanted: Mapping[str, Target] | None = None,
+        is_removal: bool = False,
+        is_command: bool = False,
+    ) -> list[Outcome]:
+        """The same with every entry of ours that is meant, file by file."""
+        outcomes = []
+        for record in list(self._books.peek().files.values()):
+            if path is not None and record.path != key_of(path):
+                continue
+            for site, owners in sites_of(record):
+                servers = [owned.server for owned in owners if is_meant(owned)]
+                if servers and (only is None or only(site.client)):
+                    outcomes += self._change(
+                        site,
+                        servers,
+                        _deciding(site, is_meant, decide_one),
+                        wanted=wanted,
+                        is_removal=is_removal,
+                        is_command=is_command,
+                    )
+        return outcomes
+
+    def _there(self, site: Site) -> dict[str, Value]:
+        """What stands in a file; nothing if it cannot be read."""
+        try:
+            data = self._books.files.read(site.path)
+            return entries_in(site.client.editor.read(data or b""), site.client.section)
+        except UserError:
+            return {}
+
+    def _change(
+        self,
+        site: Site,
+        servers: Sequence[str],
+        decide: Decide,
+        *,
+        wanted: Mapping[str, Target] | None = None,
+        is_removal: bool = False,
+        is_command: bool = True,
+        dry_run: bool = False,
+        follow: bool | None = None,
+        undone: Past | None = None,
+    ) -> list[Outcome]:
+        """`servers`: who is concerned if nothing at all can be done with the file."""
+        try:
+            verdicts, difference = self._books.change(
+                site, decide, is_command=is_command, dry_run=dry_run, follow=follow, undone=undone
+            )
+        except LedgerTrouble:
+            raise
+        except UserError as error:
+            verdicts, difference = [Verdict(server, Change.REFUSED, error) for server in servers], ""
+        outcomes = []
+        for verdict in verdicts:
+            is_done = verdict.change not in _AS_BEFORE
+            outcomes.append(_outcome(site, verdict, wanted or {}, is_removal, difference if is_done else ""))
+            difference = "" if is_done else difference
+        return outcomes
+
+
+def _deciding(
+    site: Site, is_meant: Callable[[Owned], bool], decide_one: Callable[[Draft, Owned], Verdict]
+) -> Decide:
+    """What is meant is asked again of the entries as they are once nobody else can change them."""
+
+    def is_of(owned: Owned) -> bool:
+        return is_meant(owned) and (owned.client, owned.section) == (site.client.id, site.client.section)
+
+    def decide(draft: Draft) -> list[Verdict]:
+        owners = [owned for owned in draft.entries if is_of(owned)]
+        return decisions.each(draft, owners, lambda one: one.server, lambda one: decide_one(draft, one))
+
+    return decide
+
+
+def _outcome(
+    site: Site, verdict: Verdict, wanted: Mapping[str, Target], is_removal: bool, difference: str
+) -> Outcome:
+    client, trouble = site.client, verdict.trouble
+    is_refused = verdict.change is Change.REFUSED
+    is_kept = verdict.change is Change.REMOVED and verdict.note
+    next_ = what_next(client, is_project=site.project is not None, is_removal=is_removal)
+    target = wanted.get(verdict.server) if is_refused else None
+    return Outcome(
+        client.id,
+        site.path,
+        verdict.server,
+        verdict.change,
+        difference=difference,
+        next="" if verdict.change in _AS_BEFORE or is_kept else next_,
+        error=trouble.message if trouble else "",
+        hint=(trouble.hint if trouble else "") or verdict.note,
+        snippet=snippet(client, target.name, entry_for(client, target)) if target else "",
+        code=trouble.code if trouble else "",
+        project=site.project,
+    )
+
+
+def _name(target: Target) -> str:
+    return target.name
+
+
+def _servers(draft: Draft) -> list[str]:
+    """All that is written down for this client in this file."""
+    mine = (one for one in draft.entries if one.client == draft.client.id)
+    return [one.name for one in mine if one.section == draft.client.section]

@@ -1,0 +1,307 @@
+"""A change of one file and what the ledger says of it, as one: whoever is killed in between, it can be told.
+
+1. The ledger is held: of all Moorings one at a time changes files of clients.
+2. What is about to be done is written down, with digests of the file before and after, each time the file is
+   read (it may change under our hands).
+3. The file is changed.
+4. What was done is written down.
+
+Whoever comes next and finds an intent looks at the file: it is as it was to become, or as it was, or somebody
+changed it since, and then the entries tell. So an entry is never lost, and never ours by mistake.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import structs
+
+from mooring.clients.backups import Backups
+from mooring.clients.detecting import Site
+from mooring.clients.differences import difference, private_values
+from mooring.clients.drafts import Draft, as_it_was, entries_in
+from mooring.clients.files import Changed, Files
+from mooring.clients.ledger import Ledger
+from mooring.clients.outcomes import Change
+from mooring.clients.records import (
+    ABSENT,
+    MOST_CHANGES,
+    Contents,
+    FileRecord,
+    Follow,
+    Intent,
+    Owned,
+    Past,
+    digest,
+    fingerprint,
+)
+from mooring.errors import UserError
+
+__all__ = ["Books", "Decide", "Done", "Verdict", "key_of"]
+
+
+class Verdict(NamedTuple):
+    """What is to become of one entry."""
+
+    server: str
+    change: Change
+    trouble: UserError | None = None
+    note: str = ""
+    """What the user should know beside it."""
+
+
+Decide = Callable[[Draft], list[Verdict]]
+"""Makes the change in the draft. May be asked more than once, each time on a new one."""
+
+
+class Done(NamedTuple):
+    """What became of one file."""
+
+    verdicts: list[Verdict]
+    difference: str = ""
+
+
+def key_of(path: Path) -> str:
+    """The path under which the ledger has a file: as clients have it, links not followed."""
+    return os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves `..` in it
+
+
+class Books:
+    """The ledger and the files, in `state`."""
+
+    def __init__(self, state: Path) -> None:
+        self.files = Files(state)
+        self.ledger = Ledger(state)
+        self._backups = Backups(state / "backups")
+
+    @contextmanager
+    def held(self) -> Iterator[Contents]:
+        """The ledger, for us alone, with nothing left open in it that can be settled."""
+        with self.ledger.held() as contents:
+            self.settle(contents)
+            yield contents
+
+    def peek(self) -> Contents:
+        """The ledger as it would be settled; nothing is written, nobody waited for."""
+        contents = self.ledger.read()
+        self._settle(contents)
+        return contents
+
+    def settle(self, contents: Contents) -> None:
+        """For who holds the ledger: find out what became of changes that nobody finished."""
+        if any(record.intent for record in contents.files.values()):
+            self.files.recover()
+            if self._settle(contents):
+                self.ledger.write(contents)
+
+    def change(
+        self,
+        site: Site,
+        decide: Decide,
+        *,
+        is_command: bool = True,
+        dry_run: bool = False,
+        follow: bool | None = None,
+        undone: Past | None = None,
+    ) -> Done:
+        """Change the file of a site as `decide` says, and the ledger with it.
+
+        `is_command`: with a backup, to be undone. `follow`: whether every new server goes there from now on.
+        `undone`: that change is undone by this one. Raises UserError: the file is in trouble, and as it was.
+        """
+        with self.held() as contents:
+            record = self._record(contents, site.path)
+            elsewhere = _elsewhere(contents, record.path)
+            drafts: list[tuple[Draft, list[Verdict]]] = []
+
+            def edit(data: bytes | None) -> bytes | None:
+                draft = Draft(site.client, data, record, elsewhere)
+                drafts.append((draft, decide(draft)))
+                if draft.is_change and not dry_run:
+                    self._intend(contents, record, change, draft)
+                return draft.result
+
+            change = _Change(site, is_command, follow, undone)
+            if dry_run:
+                edit(self.files.read(site.path))
+                return _done(*drafts[-1])
+            try:
+                changed = self.files.change(site.path, edit, keep=is_command and undone is None)
+            except Exception:
+                self.settle(contents)
+                raise
+            draft, verdicts = _made(drafts, changed)
+            self._finish(contents, record, change, draft, changed)
+            return _done(draft, verdicts)
+
+    def _record(self, contents: Contents, path: Path) -> FileRecord:
+        record = contents.record(key_of(path))
+        if record.intent is not None:
+            self.files.read(path)  # says what the trouble is
+            raise UserError(
+                f"{path}: an earlier change was interrupted, and what became of it cannot be told",
+                code="file_unsettled",
+                hint="put the file right, so that it can be read, and try again",
+            )
+        return record
+
+    def _intend(self, contents: Contents, record: FileRecord, change: "_Change", draft: Draft) -> None:
+        client = change.site.client
+        intent = Intent(
+            client.id,
+            client.section,
+            client.format,
+            digest(draft.before),
+            digest(draft.result),
+            draft.steps(),
+            change.recorded(contents, record, draft),
+            change.follows(contents),
+        )
+        contents.put(structs.replace(record, intent=intent))
+        self.ledger.write(contents)
+
+    def _finish(
+        self, contents: Contents, record: FileRecord, change: "_Change", draft: Draft, changed: Changed
+    ) -> None:
+        follows = change.follows(contents)
+        if not draft.is_change and record.entries == tuple(draft.entries) and follows == contents.follows:
+            if contents.record(record.path) != record:  # there was an intent, and then no need
+                contents.put(record)
+                self.ledger.write(contents)
+            return
+        done = change.recorded(contents, record, draft, changed)
+        contents.put(done)
+        contents.follows = follows
+        self.ledger.write(contents)
+
+    def _settle(self, contents: Contents) -> bool:
+        is_any = False
+        for record in [record for record in contents.files.values() if record.intent]:
+            intent = record.intent
+            assert intent is not None
+            try:
+                is_done = self._is_done(record, intent)
+            except UserError:
+                continue  # it cannot be read: the next time, maybe
+            settled = record.settled(is_done=is_done)
+            contents.put(self._with_backup(settled) if is_done else settled)
+            if is_done and intent.follows is not None:
+                contents.follows = intent.follows
+            is_any = True
+        return is_any
+
+    def _is_done(self, record: FileRecord, intent: Intent) -> bool:
+        data = self.files.read(Path(record.path))
+        if digest(data) in (intent.before, intent.after):
+            return digest(data) == intent.after
+        client = as_it_was(intent.client, intent.section, intent.format)
+        if client is None:
+            return False
+        there = entries_in(client.editor.read(data or b""), client.section)
+        return any(fingerprint(there.get(step.name, ABSENT)) == step.after for step in intent.steps)
+
+    def _with_backup(self, record: FileRecord) -> FileRecord:
+        """Whoever was killed did not write down under which number the backup is."""
+        if not record.changes or record.changes[-1].backup or record.changes[-1].before is None:
+            return record
+        past, real = record.changes[-1], Path(os.path.realpath(record.path))
+        for number in reversed(self._backups.numbers(real)):
+            if digest(self._backups.read(real, number)) == past.before:
+                found = structs.replace(past, backup=number)
+                return structs.replace(record, changes=(*record.changes[:-1], found))
+        return record
+
+
+class _Change(NamedTuple):
+    """What is changed, and how that is written down."""
+
+    site: Site
+    is_command: bool
+    follow: bool | None
+    undone: Past | None
+
+    def follows(self, contents: Contents) -> tuple[Follow, ...]:
+        """Sites that follow all, afterwards."""
+        mine = self._follow
+        if self.follow is None or self.follow == (mine in contents.follows):
+            return contents.follows
+        others = tuple(one for one in contents.follows if one != mine)
+        return (*others, mine) if self.follow else others
+
+    def recorded(
+        self, contents: Contents, record: FileRecord, draft: Draft, changed: Changed | None = None
+    ) -> FileRecord:
+        """What is written of the file afterwards."""
+        if not draft.is_change:
+            return structs.replace(record, entries=tuple(draft.entries), intent=None)
+        changes = record.changes
+        is_made = (record.is_made or draft.before is None) and draft.result is not None
+        if self.undone is not None:
+            at = max(n for n, past in enumerate(changes) if past == self.undone)
+            changes = (*changes[:at], *changes[at + 1 :])
+            is_made = self.undone.was_made and draft.result is not None
+        elif self.is_command:
+            changes = (*changes, self._past(contents, record, draft, changed))[-MOST_CHANGES:]
+        return structs.replace(
+            record,
+            entries=tuple(draft.entries),
+            real=str(changed.path) if changed else record.real,
+            changes=changes,
+            is_made=is_made,
+            intent=None,
+        )
+
+    def _past(self, contents: Contents, record: FileRecord, draft: Draft, changed: Changed | None) -> Past:
+        client = self.site.client
+        return Past(
+            client.id,
+            client.section,
+            client.format,
+            digest(draft.before),
+            digest(draft.result),
+            draft.touched(),
+            project=self._follow.project,
+            backup=changed.backup if changed else None,
+            was_made=record.is_made,
+            followed=None if self.follow is None else self._follow in contents.follows,
+        )
+
+    @property
+    def _follow(self) -> Follow:
+        return Follow(self.site.client.id, str(self.site.project) if self.site.project else None)
+
+
+def _made(drafts: list[tuple[Draft, list[Verdict]]], changed: Changed) -> tuple[Draft, list[Verdict]]:
+    """The draft that was carried out: after it the file may have been read again, and found right."""
+    for draft, verdicts in reversed(drafts):
+        if draft.before == changed.before and draft.result == changed.after:
+            return draft, verdicts
+    return drafts[-1]
+
+
+def _elsewhere(contents: Contents, path: str) -> list[Owned]:
+    """Entries that the ledger has for the same file under other names."""
+    real = os.path.realpath(path)
+    others = (record for record in contents.files.values() if record.path != path and record.entries)
+    return [one for record in others if os.path.realpath(record.path) == real for one in record.entries]
+
+
+def _done(draft: Draft, verdicts: list[Verdict]) -> Done:
+    if not draft.is_change:
+        return Done(verdicts)
+    ours = {text for owned in draft.entries for text in _texts(owned.wrote)}
+    private = private_values(draft.client.editor, (draft.before, draft.result), ours)
+    return Done(verdicts, difference(draft.before, draft.result, private))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    elif isinstance(value, str):
+        yield value

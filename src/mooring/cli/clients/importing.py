@@ -7,7 +7,7 @@ server that does not work is forgotten again, with its secrets. Values are never
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -16,19 +16,19 @@ import click
 
 from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.clients.access import chosen_sites, find_registry, sites_here, target_of, tell_of_damage
-from mooring.cli.clients.intake import Circumstances, Intake, Left, Newcomer, Origin, plan_import
-from mooring.cli.clients.telling import client_name, outcome_json, show_outcomes, shown_path
+from mooring.cli.clients.import_words import Result, as_json_of, show_plan, tell_results
+from mooring.cli.clients.intake import Circumstances, Newcomer, Origin, plan_import
+from mooring.cli.clients.telling import shown_path
 from mooring.cli.files.known import known_servers
-from mooring.cli.files.secret_looks import shown_command
 from mooring.cli.reach import reach
-from mooring.cli.servers.changing import INTERRUPTED, LONG_S, told_error, waited
-from mooring.cli.servers.telling import Json, count
-from mooring.cli.servers.waiting import Job, NotReady, wait_ready
+from mooring.cli.servers.changing import INTERRUPTED, LONG_S, waited
+from mooring.cli.servers.telling import Json
+from mooring.cli.servers.waiting import Job, wait_ready
 from mooring.cli.terminal.live import progress_of
-from mooring.cli.terminal.words import printable, show_error, tell
+from mooring.cli.terminal.words import show_error, tell
 from mooring.clients.detecting import Site
 from mooring.clients.files import Files
-from mooring.clients.outcomes import Change, Outcome
+from mooring.clients.outcomes import Outcome
 from mooring.clients.registry import Registry
 from mooring.clients.understanding import servers_in
 from mooring.errors import MooringError, UserError
@@ -44,16 +44,6 @@ class _Trouble(NamedTuple):
 
     site: Site
     error: MooringError
-
-
-class _Result(NamedTuple):
-    """What became of a newcomer."""
-
-    newcomer: Newcomer
-    server: Json | None
-    """None: it does not work."""
-    error: Exception | None
-    outcomes: list[Outcome]
 
 
 def import_servers(
@@ -78,10 +68,10 @@ def import_servers(
     api = _reach_for(dry_run)
     plan = plan_import(origins, _circumstances(places, api))
     if not as_json:
-        _show(plan, sites)
+        show_plan(plan, sites)
     for trouble in troubles:
         show_error(f"{trouble.site.client.id}: {trouble.error.message}", trouble.error.hint)
-    results: list[_Result] = []
+    results: list[Result] = []
     if plan.newcomers and not dry_run and api is not None:
         if not _agreed(yes):
             return 0
@@ -91,10 +81,10 @@ def import_servers(
         results = done
         tell_of_damage(registry)
         if not as_json:
-            _tell(results)
+            tell_results(results)
     if as_json:
-        click.echo(json.dumps(_as_json(plan, results), indent=2))
-    return 1 if troubles or any(map(_has_failed, results)) else 0
+        click.echo(json.dumps(as_json_of(plan, results), indent=2))
+    return 1 if troubles or any(result.has_failed for result in results) else 0
 
 
 def _read(sites: Sequence[Site], files: Files) -> tuple[list[Origin], list[_Trouble]]:
@@ -146,43 +136,6 @@ def _circumstances(places: Places, api: ApiClient | None) -> Circumstances:
     )
 
 
-def _show(plan: Intake, sites: Sequence[Site]) -> None:
-    left = [one for one in plan.left if not one.is_ours]
-    if not plan.newcomers:
-        ours = len(plan.left) - len(left)
-        where = f"in {count(len(sites), 'file')}" if sites else "on this machine"
-        already = (
-            f"; {count(ours, 'entry').replace('entrys', 'entries')} lead to Mooring already" if ours else ""
-        )
-        click.echo(f"There is nothing to import {where}{already}")
-    else:
-        click.echo("To be run by Mooring from now on:")
-        for newcomer in plan.newcomers:
-            for line in _lines(newcomer):
-                click.echo(f"  {line}")
-    if left:
-        click.echo("Left as they are:")
-        for one in left:
-            click.echo(f"  {_shown_entry(one.origin)}: {printable(one.why)}")
-
-
-def _lines(newcomer: Newcomer) -> Iterator[str]:
-    yield f"{newcomer.name}: {printable(shown_command(newcomer.options.argv))}"
-    for origin in newcomer.origins:
-        yield f"    from {_shown_entry(origin)}"
-    for variable, secret in newcomer.moved.items():
-        how = "becomes" if secret in newcomer.secrets else "is already"
-        yield f"    the value of {printable(variable)} {how} the secret {secret}"
-    if newcomer.has_open_secret:
-        yield "    a word of its command looks like a secret, which others on this machine can read"
-    if not newcomer.is_new:
-        yield "    Mooring has it already"
-
-
-def _shown_entry(origin: Origin) -> str:
-    return f"{origin.site.client.name} ({printable(origin.found.name)})"
-
-
 def _agreed(yes: bool) -> bool:
     if yes:
         return True
@@ -197,7 +150,7 @@ def _agreed(yes: bool) -> bool:
 
 def _carry_out(
     newcomers: Sequence[Newcomer], api: ApiClient, registry: Registry, vault: Vault, *, quiet: bool
-) -> list[_Result] | None:
+) -> list[Result] | None:
     """None: somebody did not want to wait for it."""
     for newcomer in newcomers:
         for name, value in newcomer.secrets.items():
@@ -217,7 +170,7 @@ def _carry_out(
         if job.error is not None and newcomer.is_new:
             _forget(api, vault, newcomer)
         results.append(
-            _Result(newcomer, working.get(newcomer.name), job.error, outcomes.get(newcomer.name, []))
+            Result(newcomer, working.get(newcomer.name), job.error, outcomes.get(newcomer.name, []))
         )
     return results
 
@@ -249,86 +202,6 @@ def _replaced(
     outcomes: dict[str, list[Outcome]] = {}
     for site, pairs in by_site.items():
         targets = [(old, target_of(working[newcomer.name])) for old, newcomer in pairs]
-        for outcome in registry.replace(site, targets):
-            outcomes.setdefault(outcome.server, []).append(outcome)
+        for (_, newcomer), outcome in zip(pairs, registry.replace(site, targets), strict=True):
+            outcomes.setdefault(newcomer.name, []).append(outcome)
     return outcomes
-
-
-def _has_failed(result: _Result) -> bool:
-    return result.error is not None or any(one.change is Change.REFUSED for one in result.outcomes)
-
-
-def _tell(results: Sequence[_Result]) -> None:
-    for result in results:
-        newcomer = result.newcomer
-        if result.server is None:
-            _tell_failure(newcomer, result.error)
-            continue
-        click.echo(f"{newcomer.name} is run by Mooring: {result.server['url']}")
-        done = [one for one in result.outcomes if one.change is not Change.REFUSED]
-        for one in done:
-            then = f": {printable(one.next)}" if one.next else ""
-            click.echo(f"  {client_name(one.client)} leads there{then}")
-        show_outcomes([one for one in result.outcomes if one.change is Change.REFUSED], differences=False)
-    if any(result.server is not None for result in results):
-        tell(
-            "note",
-            "mooring client undo brings back the files as they were; the servers stay until mooring rm",
-        )
-
-
-def _tell_failure(newcomer: Newcomer, error: Exception | None) -> None:
-    if not isinstance(error, MooringError):
-        raise error or AssertionError(newcomer.name)
-    if isinstance(error, NotReady) and error.last_words:
-        click.echo("Its last lines on stderr:", err=True)
-        for line in error.last_words:
-            click.echo(f"  {printable(line)}", err=True)
-    hint = "its entries are as they were; " + (
-        "put it right there, and import it again" if newcomer.is_new else f"mooring status {newcomer.name}"
-    )
-    show_error(error.message, hint)
-
-
-def _as_json(plan: Intake, results: Sequence[_Result]) -> list[Json]:
-    """An object for each entry; `done` is null if nothing was tried."""
-    by_name = {result.newcomer.name: result for result in results}
-    told: list[Json] = []
-    for newcomer in plan.newcomers:
-        result = by_name.get(newcomer.name)
-        told += [_imported(newcomer, origin, result) for origin in newcomer.origins]
-    return told + [_left(one) for one in plan.left]
-
-
-def _entry(origin: Origin) -> Json:
-    return {"client": origin.site.client.id, "path": str(origin.site.path), "entry": origin.found.name}
-
-
-def _imported(newcomer: Newcomer, origin: Origin, result: _Result | None) -> Json:
-    done = error = None
-    if result is not None:
-        of_it = [one for one in result.outcomes if one.client == origin.site.client.id]
-        refusals = [outcome_json(one)["error"] for one in of_it if one.change is Change.REFUSED]
-        error = told_error(result.error) or (refusals[0] if refusals else None)
-        done = error is None
-    return {
-        **_entry(origin),
-        "server": newcomer.name,
-        "command": shown_command(newcomer.options.argv),
-        "secrets": sorted(newcomer.moved.values()),
-        "why": "",
-        "done": done,
-        "error": error,
-    }
-
-
-def _left(left: Left) -> Json:
-    return {
-        **_entry(left.origin),
-        "server": None,
-        "command": "",
-        "secrets": [],
-        "why": left.why,
-        "done": None,
-        "error": None,
-    }

@@ -6,15 +6,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import wrap
 
 import click
 import msgspec
 
 from mooring.cli.clients.access import find_registry, tell_of_damage
-from mooring.cli.clients.telling import shown_path
+from mooring.cli.clients.telling import echo_wrapped, shown_path
 from mooring.cli.terminal.tables import render
-from mooring.cli.terminal.words import RED, YELLOW, colourful, painted, printable
+from mooring.cli.terminal.words import RED, YELLOW, colourful, painted
 from mooring.clients.outcomes import EntryStanding, Standing
 
 __all__ = ["list_clients", "shortened_names", "shortened_path", "table"]
@@ -58,16 +57,11 @@ def list_clients(*, every: bool, project: Path | None, as_json: bool) -> int:
     for line in table(standings, width=width, colours=colours):
         click.echo(line)
     remarks = [remark for one in standings for remark in _remarks(one)]
-    for n, remark in enumerate(remarks):
-        lead = "" if n else "\n"
-        click.echo(lead + "\n".join(_wrapped(remark, width)))
+    if remarks:
+        click.echo()
+    for remark in remarks:
+        echo_wrapped(remark)
     return 0
-
-
-def _wrapped(text: str, width: int | None) -> list[str]:
-    if width is None:
-        return [text]
-    return wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def table(standings: Sequence[Standing], *, width: int | None, colours: bool) -> list[str]:
@@ -152,8 +146,8 @@ def shortened_path(path: str, room: int | None) -> str:
 def _remarks(one: Standing) -> Iterator[str]:
     """What a row has no room for."""
     if one.trouble:
-        yield printable(f"{one.client}: {shown_path(one.path or '')} cannot be read: {one.trouble}")
+        yield f"{one.client}: {shown_path(one.path or '')} cannot be read: {one.trouble}"
     for entry in one.entries:
         if entry.state in IN_WORDS:
             why = f": {entry.why}" if entry.why else ""
-            yield printable(f"{one.client}: {entry.server} {IN_WORDS[entry.state]}{why}")
+            yield f"{one.client}: {entry.server} {IN_WORDS[entry.state]}{why}"

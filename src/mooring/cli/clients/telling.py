@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 
 import click
 
@@ -14,7 +16,15 @@ from mooring.cli.terminal.words import DIM, GREEN, RED, colourful, painted, prin
 from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.table import load_table
 
-__all__ = ["client_name", "finish", "outcome_json", "show_outcomes", "shown_path", "told_change"]
+__all__ = [
+    "client_name",
+    "echo_wrapped",
+    "finish",
+    "outcome_json",
+    "show_outcomes",
+    "shown_path",
+    "told_change",
+]
 
 DONE = {
     Change.ADDED: "is added",
@@ -44,6 +54,28 @@ def shown_path(path: Path | str) -> str:
     """As people write it: `~` for the home directory; safe for a terminal."""
     text, home = str(path), str(Path.home())
     return printable(f"~{text.removeprefix(home)}" if text.startswith(f"{home}/") else text)
+
+
+def echo_wrapped(text: str, indent: str = "") -> None:
+    """On lines that fit a terminal, the second and later ones a bit further in."""
+    for line in wrapped(printable(text), indent):
+        click.echo(line)
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """The same as lines; one line where nobody looks."""
+    if not sys.stdout.isatty():
+        return [indent + text]
+    width = get_terminal_size().columns
+    further = indent + INDENT
+    return wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def told_change(outcome: Outcome, *, dry_run: bool = False) -> str:
@@ -102,12 +134,12 @@ def _show_file(outcomes: list[Outcome], *, dry_run: bool, differences: bool) -> 
             same = list(group)
             names = ", ".join(one.server for one in same)
             words = told_change(same[0], dry_run=dry_run)
-            click.echo(f"{INDENT}{names} {words if len(same) == 1 else _plural(words)}")
+            echo_wrapped(f"{names} {words if len(same) == 1 else _plural(words)}", INDENT)
     moved = [
         one.next for one in outcomes if one.change not in (Change.REFUSED, Change.UNCHANGED) and one.next
     ]
     for text in dict.fromkeys(moved):
-        click.echo(f"{INDENT}→ {printable(text)}")
+        echo_wrapped(f"→ {text}", INDENT)
 
 
 def _plural(words: str) -> str:

@@ -112,7 +112,7 @@ class Keeper:
         *,
         is_journal_new: bool = False,
     ) -> list[Told]:
-        """Do what is to be done now; returns what there is to tell. Raises UserError: trouble with the ledger.
+        """Do what is to be done now; returns what is to be told. Raises UserError: the ledger is in trouble.
 
         `servers` are all that there are; `target_of` says where one is at this very moment (None: gone).
         """

@@ -26,6 +26,7 @@ from mooring.api.types import Daemon
 from mooring.errors import ListenFailed
 from mooring.host import metrics
 from mooring.host.capacity import connections_beside_many
+from mooring.host.client_files import ClientFiles
 from mooring.host.daemon_pages import add_pages
 from mooring.host.handing_over import Estate
 from mooring.host.handover_words import CLIENTS, COMMANDS
@@ -202,7 +203,7 @@ class Serving:
         self._api = Api(
             self._fleet,
             self._about,
-            url_of=lambda name: f"http://{options.host}:{self._port}/{name}/mcp",
+            url_of=self._url_of,
             memory_of=_memory_of,
             stop=stop.request,
             hand_over=self._hand_over,
@@ -220,6 +221,12 @@ class Serving:
         self._recovering: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._successors = Successors(options.places.handover, stop)
+        self._client_files = ClientFiles(
+            options.places, self._fleet, state, url_of=self._url_of, environment=os.environ
+        )
+
+    def _url_of(self, name: str) -> str:
+        return f"http://{self._options.host}:{self._port}/{name}/mcp"
 
     def _about(self) -> Daemon:
         return Daemon(
@@ -249,6 +256,7 @@ class Serving:
             ownership.tell(**msgspec.to_builtins(self._about()))
             tell_manager("READY=1", f"STATUS=serving at port {self._port}")
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
+            self._client_files.start()
             if await self._successors.until_stop_or_succeeded(self._options.calls_s):
                 await self._fleet.leave()
                 return 0
@@ -265,6 +273,7 @@ class Serving:
             reclaim=lambda store: store.claim(os.getpid(), boot_id()),
             unsettled=self._unsettled,
             is_busy=lambda: self._api.is_busy,
+            client_files=self._client_files,
         )
 
     def _unsettled(self) -> str:
@@ -316,6 +325,7 @@ class Serving:
     async def _shut_down(self) -> int:
         """By the contract (`host.shutdown`); returns how many calls were cut."""
         cause, timeout_s = self._stop.cause, self._options.drain_timeout_s
+        self._client_files.halt()  # that servers end now is nothing to tell clients
         log.info("%s: stopping", cause, extra={"event": "draining", "cause": cause})
         tell_manager("STOPPING=1", f"STATUS={cause}: calls in flight finish")
         self._listener.announce_drain()
@@ -335,6 +345,7 @@ class Serving:
         return cut
 
     async def _aclose(self) -> None:
+        await self._client_files.aclose()
         for task in (self._recovering, self._following):
             if task is not None:
                 task.cancel()

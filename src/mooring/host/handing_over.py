@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from mooring import __version__
 from mooring.errors import MooringError, RemoteProtocolError
+from mooring.host.client_files import ClientFiles
 from mooring.host.handover_words import (
     CLIENTS,
     VERSION,
@@ -93,6 +94,7 @@ class Estate(NamedTuple):
     """Why this is no moment to hand over; empty if it is one."""
     is_busy: Callable[[], bool]
     """Somebody waits for an answer of the API."""
+    client_files: ClientFiles
 
 
 class HandingOver:
@@ -125,11 +127,15 @@ class HandingOver:
         try:
             await self._meet()
             await self._settle()
+            await self._hold_client_files()
             await self._offer()
         except MooringError as error:
             log.warning("not handed over: %s", error.message, extra={"event": "handover_failed"})
             self._say(NotNow(error.message, error.code, error.hint))
             return False
+        finally:
+            if not self.is_parted:
+                self._estate.client_files.start()
         log.info("handed over; what is under way is finished", extra={"event": "handed_over"})
         return await self._lead_out()
 
@@ -165,6 +171,12 @@ class HandingOver:
             if asyncio.get_running_loop().time() > give_up_at:
                 raise HandoverFailed(why, code="conflict", hint="try again when that is done")
             await asyncio.sleep(LOOK_S)
+
+    async def _hold_client_files(self) -> None:
+        """They are not fenced as the store is: the last turn here has ended before there can be one there."""
+        if not await self._estate.client_files.pause():
+            text = "a file of an AI client is being changed, and that does not end"
+            raise HandoverFailed(text, code="conflict", hint="see whether its disk answers, and try again")
 
     # held
 

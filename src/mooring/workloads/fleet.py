@@ -97,6 +97,10 @@ class Fleet:
         server = self._get(name)
         return Seen(server.wanted, server.options, server.live, server.problem)
 
+    def knows(self, name: str) -> bool:
+        """Is there one of that name? May be asked from any thread."""
+        return name in self._servers
+
     def all(self) -> list[Seen]:
         """All of them, by name."""
         return [self.seen(name) for name in sorted(self._servers)]

@@ -89,15 +89,10 @@ class History:
         self._is_parted = True
         self.close()
 
-    async def wait_news(self, wait_s: float) -> bool:
-        """Whether there is something new within that time. After the end there is nothing new any more."""
-        news = self._news
-        try:
-            async with asyncio.timeout(wait_s):
-                await news.wait()
-        except TimeoutError:
-            return False
-        return True
+    @property
+    def news(self) -> asyncio.Event:
+        """Set as soon as there is something newer than what there is now."""
+        return self._news
 
     async def read(self, name: str = "", *, after: int = 0, since: float = 0.0, wait_s: float) -> list[Event]:
         """What has happened; if that is nothing, what happens first within `wait_s`."""

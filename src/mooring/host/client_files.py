@@ -1,0 +1,247 @@
+"""The files of AI clients kept true by the daemon: beside everything else, and never in its way.
+
+Invariants:
+- Nobody waits for it: turns of the keeper are taken in a thread, one at a time, and one that hangs (a file on
+  a disk that is gone) costs only itself.
+- While another daemon may be about to take over no turn begins, and the one before has ended: no two write.
+- Where no client was ever told of a server, a look is one stat, and nothing of `clients` is loaded.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+
+from mooring.errors import MooringError, Unavailable
+from mooring.host.places import Places
+from mooring.store.database import StoreError
+from mooring.store.records import Event
+from mooring.store.store import Store
+from mooring.supervise.states import State as Lifecycle
+from mooring.workloads.fleet import Fleet, Seen
+from mooring.workloads.happenings import Happening, Kind
+from mooring.workloads.state import State
+
+if TYPE_CHECKING:
+    from mooring.clients.entries import Target
+    from mooring.clients.following import ServerNow
+    from mooring.clients.keeper import Keeper, Told
+
+__all__ = ["ClientFiles"]
+
+log = logging.getLogger("mooring.host")
+T = TypeVar("T")
+
+LOOK_S = 2.0
+"""Between two looks at the files, if nothing happens."""
+GATHER_S = 0.05
+"""What happens within that time is one turn's."""
+PAUSE_S = 5.0
+"""For the turn that is under way, when it must be the last."""
+LEDGER = "ledger.json"
+OF_THE_DAEMON = ("MOORING_STATE_DIR", "MOORING_PORT")
+"""A command that a client starts needs these as they are here, to reach the same daemon."""
+
+
+class Journal(NamedTuple):
+    """What happened."""
+
+    last: int
+    """The number of the last event that there ever was."""
+    news: list[Event]
+
+
+class ClientFiles:
+    """Of one daemon, for the servers of its fleet."""
+
+    def __init__(
+        self,
+        places: Places,
+        fleet: Fleet,
+        state: State,
+        *,
+        url_of: Callable[[str], str],
+        environment: Mapping[str, str],
+    ) -> None:
+        self._places = places
+        self._ledger = places.clients / LEDGER
+        self._fleet = fleet
+        self._state = state
+        self._url_of = url_of
+        self._environment = environment
+        self._keeper: Keeper | None = None
+        self._command: tuple[str, ...] = ()
+        self._task: asyncio.Task[None] | None = None
+        self._turn: asyncio.Future[None] | None = None
+        self._trouble = ""
+        self._is_closed = False
+
+    def start(self) -> None:
+        """From now on. Idempotent; nothing after the end."""
+        if self._task is None and not self._is_closed:
+            self._task = asyncio.create_task(self._run(), name="keeping the files of AI clients")
+
+    def halt(self) -> None:
+        """No turn begins any more."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def pause(self) -> bool:
+        """No turn begins until the next `start`; true: none is under way either."""
+        self.halt()
+        if self._turn is None or self._turn.done():
+            return True
+        await asyncio.wait([self._turn], timeout=PAUSE_S)
+        return self._turn.done()
+
+    async def aclose(self) -> None:
+        """For good, after the turn that is under way, within bounds."""
+        self._is_closed = True
+        await self.pause()
+
+    async def _run(self) -> None:
+        if self._turn is not None:
+            await asyncio.wait([self._turn])  # of a life that was paused
+        while True:
+            while not self._ledger.exists():
+                self._keeper = None
+                await asyncio.sleep(LOOK_S)
+            news, wait_s = self._fleet.history.news, LOOK_S
+            try:
+                wait_s = await self._look()
+                self._trouble = ""
+            except MooringError as error:
+                self._tell_trouble(error.message, error.hint)
+            except Exception as error:  # a bug of ours must not end the daemon's care for all files
+                self._tell_trouble(repr(error), "this is a bug of Mooring")
+                log.debug("the files of clients cannot be kept", exc_info=True)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await news.wait()
+                await asyncio.sleep(GATHER_S)
+
+    def _tell_trouble(self, text: str, hint: str) -> None:
+        if text != self._trouble:
+            self._trouble = text
+            log.warning(
+                "the files of AI clients cannot be kept true: %s%s",
+                text,
+                f" ({hint})" if hint else "",
+                extra={"event": "client_files_trouble"},
+            )
+
+    async def _look(self) -> float:
+        """One turn; returns how long to wait for news until the next. Raises MooringError."""
+        keeper = self._keeper
+        if keeper is None:
+            keeper = self._keeper = await self._in_thread(self._make_keeper)
+        journal = await self._state.do(lambda store: _read_journal(store, keeper.after))
+        servers = {seen.wanted.name: server_now(seen) for seen in self._fleet.all()}
+        for server, text in await self._in_thread(lambda: self._take_turn(keeper, journal, servers)):
+            self._tell(server, text)
+        return LOOK_S if keeper.due is None else min(LOOK_S, max(0.0, keeper.due - time.monotonic()))
+
+    def _tell(self, server: str, text: str) -> None:
+        """As an event of the server, if it is still there."""
+        log.info("%s: %s", server, text, extra={"event": "clients", "server": server})
+        history = self._fleet.history
+        if self._fleet.knows(server):
+            generation = self._fleet.seen(server).wanted.generation
+            history.tell(server, generation, Happening(Kind.CLIENTS, text))
+        else:
+            history.tell("", 0, Happening(Kind.CLIENTS, f"{server}: {text}"))
+
+    # In the thread
+
+    def _make_keeper(self) -> "Keeper":
+        from mooring.clients.keeper import Keeper  # noqa: PLC0415 - heavy, and most daemons need none
+        from mooring.clients.ledger import Ledger  # noqa: PLC0415
+        from mooring.clients.machine import Machine  # noqa: PLC0415
+        from mooring.clients.program import own_command  # noqa: PLC0415
+        from mooring.clients.registry import Registry  # noqa: PLC0415
+
+        self._command = own_command(self._environment)
+        registry = Registry(self._places.clients, Machine.this(self._environment))
+        return Keeper(registry, Ledger(self._places.clients), time.monotonic)
+
+    def _take_turn(
+        self, keeper: "Keeper", journal: Journal, servers: "Mapping[str, ServerNow]"
+    ) -> "list[Told]":
+        from mooring.clients.following import News  # noqa: PLC0415
+
+        is_new = keeper.after > journal.last
+        if keeper.after == 0:  # nobody has read in it: what was before our entries is of no interest
+            keeper.begin_at(journal.last)
+        news = [News(event.number, event.name, event.generation, event.kind) for event in journal.news]
+        told = keeper.turn(news, servers, self._target_of, is_journal_new=is_new)
+        if is_new:
+            keeper.begin_at(journal.last)
+        return told
+
+    def _target_of(self, name: str) -> "Target | None":
+        from mooring.clients.entries import Target  # noqa: PLC0415
+
+        if not self._fleet.knows(name):
+            return None
+        env = {key: self._environment[key] for key in OF_THE_DAEMON if self._environment.get(key)}
+        if "MOORING_STATE_DIR" in env:
+            env["MOORING_STATE_DIR"] = str(self._places.state)  # wherever the client is started
+        return Target(name, self._url_of(name), (*self._command, "stdio", name), env)
+
+    def _in_thread(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """It goes on whether anybody still waits for it or not; `_turn` is over when it is."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        turn = self._turn = loop.create_future()
+
+        def end(outcome: T | None, error: BaseException | None) -> None:
+            turn.set_result(None)
+            if done.cancelled():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(cast("T", outcome))
+
+        def run() -> None:
+            outcome, error = None, None
+            try:
+                outcome = work()
+            except BaseException as caught:
+                error = caught
+            with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                loop.call_soon_threadsafe(end, outcome, error)
+
+        try:
+            # Not one of an executor: those are waited for at exit, and this one may hang.
+            threading.Thread(target=run, name="files of AI clients", daemon=True).start()
+        except RuntimeError:
+            turn.set_result(None)
+            raise Unavailable("the system has no thread left", code="no_resources") from None
+        return done
+
+
+def server_now(seen: Seen) -> "ServerNow":
+    """A server as the keeper sees it."""
+    from mooring.clients.following import ServerNow  # noqa: PLC0415
+
+    refresh = seen.options.client_refresh if seen.options is not None else "auto"
+    generation, snapshot = seen.wanted.generation, seen.snapshot()
+    if seen.wanted.is_stopped:
+        return ServerNow(generation, "stopped", refresh=refresh)
+    if snapshot is None:
+        return ServerNow(generation, "failed" if seen.problem else "other", seen.problem, refresh)
+    if snapshot.state is Lifecycle.FAILED:
+        return ServerNow(generation, "failed", snapshot.reason.text, refresh)
+    return ServerNow(generation, "ready" if snapshot.state is Lifecycle.READY else "other", refresh=refresh)
+
+
+def _read_journal(store: Store, after: int) -> Journal:
+    """Raises StoreError: it cannot be read, or is another's by now, as the files of clients are."""
+    if not store.is_ours:
+        raise StoreError("another daemon has taken over", code="fenced")
+    return Journal(store.last_number, store.events(after=after) if after else [])

@@ -113,6 +113,8 @@ class Books:
         """
         with self.held() as contents:
             record = self._record(contents, site.path)
+            if undone is not None and undone not in record.changes:
+                raise UserError(f"{site.path}: somebody else has undone it just now", code="already_undone")
             elsewhere = _elsewhere(contents, record.path)
             drafts: list[tuple[Draft, list[Verdict]]] = []
 
@@ -178,9 +180,9 @@ class Books:
 
     def _settle(self, contents: Contents) -> bool:
         is_any = False
-        for record in [record for record in contents.files.values() if record.intent]:
-            intent = record.intent
-            assert intent is not None
+        for record in list(contents.files.values()):
+            if (intent := record.intent) is None:
+                continue
             try:
                 is_done = self._is_done(record, intent)
             except UserError:

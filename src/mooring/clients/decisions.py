@@ -166,9 +166,9 @@ def mend(draft: Draft, owned: Owned, target: Target) -> Verdict:
     return Verdict(owned.server, _put(draft, target, _path(owned.project)))
 
 
-def drop_file_of_ours(draft: Draft, *, is_made: bool) -> None:
+def drop_file_of_ours(draft: Draft) -> None:
     """A file that we made and that has nothing in it but what we left: there was none before."""
-    if not is_made or draft.entries or not draft.is_change or draft.result is None:
+    if not draft.is_file_ours or draft.entries or not draft.is_change or draft.result is None:
         return
     editor, section = draft.client.editor, draft.client.section
     if draft.result == editor.remove(editor.put(b"", section, "mooring", {}), section, "mooring"):
@@ -240,7 +240,7 @@ def _changed(draft: Draft, owned: Owned, what: str) -> UserError:
     return UserError(
         f"the entry {shown(owned.name)} was changed by somebody: {what}",
         code="entry_changed",
-        hint=f"to have it as Mooring writes it: mooring client add{where}; to remove it: mooring client rm{where}",
+        hint=f"to have it as Mooring writes it: mooring client add{where}; to remove it: rm instead of add",
     )
 
 
@@ -258,7 +258,7 @@ def _taken(draft: Draft, name: str, verb: str, project: Path | None, *, was_ours
 def _shared(draft: Draft, name: str) -> UserError:
     sharers = draft.sharers(name)
     return UserError(
-        f"{_names(sharers)} and {draft.client.name} have the entry {shown(name)} in common, and need it otherwise",
+        f"{_names(sharers)} and {draft.client.name} share the entry {shown(name)}, and need it otherwise",
         code="entry_shared",
         hint=f"mooring client rm {sharers[0].client} --server {shlex.quote(name)}"
         f"{_in_project(_path(sharers[0].project))}",

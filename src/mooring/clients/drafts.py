@@ -1,8 +1,8 @@
 """One document and what is written of it, while a change is thought out. Nothing is done here.
 
 A draft sees one section of one file, as one client has it. Other clients may have entries of ours in the same
-section (a project's `.mcp.json`, say): those that the ledger has for the same file can be changed with it, those
-under another name of the file (a link) can only be minded.
+section (a project's `.mcp.json`, say): those that the ledger has for the same file can be changed with it,
+those under another name of the file (a link) can only be minded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,6 +39,7 @@ class Draft:
         self.before = data
         self.result = data
         self.entries = list(record.entries)
+        self.is_file_ours = record.is_made
         self._editor, self._section = client.editor, client.section
         self._owned_before = record.entries
         self._elsewhere = elsewhere
@@ -142,11 +143,10 @@ class Draft:
         owners = tuple(one for one in self._owned_before if one.name == name and one.section == self._section)
         if same(before, after) and owners == tuple(self.owners(name)):
             return None
-        is_there = before is not ABSENT
-        is_kept = not is_there or keepable(before)
-        return Touched(
-            name, fingerprint(after), is_there, is_kept, before if is_there and is_kept else None, owners
-        )
+        if before is ABSENT:
+            return Touched(name, fingerprint(after), owners=owners)
+        is_kept = keepable(before)
+        return Touched(name, fingerprint(after), True, is_kept, before if is_kept else None, owners)
 
     def _names(self) -> list[str]:
         owned = (one.name for one in (*self._owned_before, *self.entries) if one.section == self._section)
@@ -168,7 +168,7 @@ def entries_in(document: Value, section: Section) -> dict[str, Value]:
 
 
 def as_it_was(client_id: str, section: Section, format: FormatName) -> Client | None:
-    """The client for which an entry was written, with the form its file had; None: it is not known any more."""
+    """The client for which an entry was written, with the form its file had; None: it is not known now."""
     client = load_table().get(client_id)
     if client is None or (client.section, client.format) == (section, format):
         return client

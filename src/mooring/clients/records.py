@@ -157,7 +157,7 @@ class Follow(Struct, frozen=True, omit_defaults=True):
     project: str | None = None
 
 
-class Contents(Struct, omit_defaults=True):
+class Contents(Struct):
     """All of the ledger."""
 
     version: int = 1

@@ -111,7 +111,7 @@ class Registry:
             verdicts = decisions.each(
                 draft, every, str, lambda one: decisions.remove(draft, one, site.project, force=force)
             )
-            decisions.drop_file_of_ours(draft, is_made=record.is_made)
+            decisions.drop_file_of_ours(draft)
             return verdicts
 
         follow = False if names is None else None
@@ -131,7 +131,7 @@ class Registry:
         force: bool,
         dry_run: bool,
     ) -> list[Outcome]:
-        """What is ours in a file that the client used before: by the ledger, or the same as in the new one."""
+        """What is ours in a file that the client used before: by the ledger, or the same as in the new."""
         record = self._books.peek().record(key_of(site.path))
         ours = {one.name for one in record.entries if one.client == site.client.id}
         there = self._there(site)

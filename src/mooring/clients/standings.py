@@ -1,4 +1,4 @@
-"""How entries stand in clients' files: for people who ask, and for the daemon, which looks every few seconds."""
+"""How entries stand in clients' files: for people who ask, and for the daemon, which looks ever again."""
 
 import os
 import time
@@ -63,11 +63,11 @@ def _sites(
             written.setdefault((site.client.id, record.path), (site, []))[1].extend(owners)
     for client in load_table().values():
         is_here = is_installed(client, machine)
-        site = project_site(client, project) if project else user_site(client, machine)
-        if site is not None:
-            known = written.pop((client.id, key_of(site.path)), None)
+        counting = project_site(client, project) if project else user_site(client, machine)
+        if counting is not None:
+            known = written.pop((client.id, key_of(counting.path)), None)
             if known or is_here or everything:
-                yield site, known[1] if known else [], is_here
+                yield counting, known[1] if known else [], is_here
     for site, owners in written.values():
         if project is None or site.project == project:
             yield site, owners, is_installed(site.client, machine)

@@ -1,8 +1,8 @@
 """Undoing one change of a file by a command. Pure: only the draft changes.
 
-If the file is as that change left it, it becomes what it was before, to the byte; even if that means that there
-is none. Otherwise others have written it since, and only the entries are put back, each if it still stands as
-the change left it.
+If the file is as that change left it, it becomes what it was before, to the byte; even if that means that
+there is none. Otherwise others have written it since, and only the entries are put back, each if it still
+stands as the change left it.
 """
 
 from mooring.clients.bookkeeping import Verdict

@@ -31,7 +31,7 @@ from mooring.clients.following import (
 from mooring.clients.ledger import Ledger
 from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.patience import Tries, Turns
-from mooring.clients.records import Contents, Owned
+from mooring.clients.records import Contents, Intent, Owned
 from mooring.clients.registry import Registry
 from mooring.clients.table import Client, load_table
 
@@ -117,7 +117,7 @@ class Keeper:
         `servers` are all that there are; `target_of` says where one is at this very moment (None: gone).
         """
         self._told, self.due, self._now = [], None, self._clock()
-        contents = self._contents()
+        contents = self._settled()
         entries = [entry for record in contents.files.values() for entry in record.entries]
         names = sorted({entry.server for entry in entries})
         outside = outside_of(contents)
@@ -151,6 +151,16 @@ class Keeper:
             self._stamp = stamp
         return self._read
 
+    def _settled(self) -> Contents:
+        """The ledger, after what somebody was killed in the middle of; if that can be told."""
+        contents = self._contents()
+        has_intent = any(record.intent is not None for record in contents.files.values())
+        if has_intent and self._is_time(self._tries.begin(Intent, self._now)):
+            self._registry.read_to(contents.position)
+        if not has_intent:
+            self._tries.end(Intent)
+        return self._contents()
+
     def _take_note(
         self,
         steps: Sequence[Step],
@@ -172,9 +182,8 @@ class Keeper:
             name: moment for name, moment in self._not_back_before.items() if name in outside
         }
         self._renewed &= set(names)
-        self._tries.keep(
-            {(type(step), step.name) for step in steps} | {(Asked, name) for name in self._asked}
-        )
+        asked = {(Asked, name) for name in self._asked}
+        self._tries.keep({Intent, *asked, *((type(step), step.name) for step in steps)})
 
     def _is_time(self, *moments: float) -> bool:
         """Are they all over? Otherwise it is due then."""

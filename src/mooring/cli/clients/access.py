@@ -1,5 +1,6 @@
 """What the commands about clients begin with: the registry, where the servers are, which files are meant."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +18,17 @@ from mooring.clients.registry import Registry
 from mooring.errors import UserError
 from mooring.host.places import find_places
 
-__all__ = ["chosen_sites", "find_registry", "known_targets", "sites_here", "target_of", "tell_of_damage"]
+__all__ = [
+    "chosen_sites",
+    "find_registry",
+    "known_targets",
+    "site_of",
+    "sites_here",
+    "target_of",
+    "tell_of_damage",
+]
 
+LIST = "mooring client ls --all"
 OF_THE_DAEMON = ("MOORING_STATE_DIR", "MOORING_PORT")
 """A command that a client starts needs these as they are here, to reach the same daemon."""
 
@@ -27,6 +37,7 @@ def find_registry() -> Registry:
     """Of this user, on this machine."""
     places = find_places(os.environ)
     places.make()
+    logging.getLogger("mooring.clients").addHandler(logging.NullHandler())  # what it says, commands say too
     return Registry(places.state / "clients", Machine.this(os.environ))
 
 
@@ -34,7 +45,7 @@ def tell_of_damage(registry: Registry) -> None:
     """If what was known of clients' files could not be read."""
     if (aside := registry.damaged) is not None:
         text = f"what Mooring knew of its entries was damaged: it is kept as {aside}, and begun anew"
-        tell("warning", f"{text}; mooring client add --force makes entries that are there Mooring's again")
+        tell("warning", f"{text}; mooring client sync recognises the entries again")
 
 
 def target_of(server: Json) -> Target:
@@ -77,7 +88,17 @@ def chosen_sites(
             code="no_client",
             hint=f"mooring client {command} CLIENT..., or --all; on this machine: {here or 'none is found'}",
         )
-    return [registry.site(id, root) for id in dict.fromkeys(ids)]
+    return [site_of(registry, id, root) for id in dict.fromkeys(ids)]
+
+
+def site_of(registry: Registry, id: str, project: Path | None = None) -> Site:
+    """The file of that client. Raises UserError, which says where all clients are listed."""
+    try:
+        return registry.site(id, project)
+    except UserError as error:
+        if error.code == "unknown_client" and LIST not in error.hint:
+            error.hint = f"{error.hint} {LIST} lists all"
+        raise
 
 
 def sites_here(registry: Registry, project: Path | None) -> list[Site]:

@@ -6,7 +6,7 @@ exit status only of who has asked for that client.
 
 from collections.abc import Callable, Sequence
 
-from mooring.cli.clients.access import find_registry, target_of, tell_of_damage
+from mooring.cli.clients.access import find_registry, site_of, target_of, tell_of_damage
 from mooring.cli.clients.ids import ALL, NONE
 from mooring.cli.clients.telling import client_name, told_change
 from mooring.cli.servers.telling import Json
@@ -29,7 +29,7 @@ def plan_telling(ids: Sequence[str]) -> Callable[[Json], int] | None:
     if NONE in ids:
         return None
     registry = find_registry()
-    sites = registry.installed() if ALL in ids else [registry.site(id) for id in ids]
+    sites = registry.installed() if ALL in ids else [site_of(registry, id) for id in ids]
     if not sites:
         tell("note", "no AI client is found on this machine: mooring client ls --all")
     return lambda server: _put(registry, sites, server)

@@ -10,6 +10,7 @@ from mooring.cli.clients.access import (
     chosen_sites,
     find_registry,
     known_targets,
+    site_of,
     sites_here,
     tell_of_damage,
 )
@@ -104,7 +105,7 @@ def undo(id: str | None, *, as_json: bool) -> int:
     """Have files as they were before the last change."""
     registry = find_registry()
     if id is not None:
-        registry.site(id)  # is there such a client?
+        site_of(registry, id)  # is there such a client?
     outcomes = registry.undo(id)
     tell_of_damage(registry)
     whose = "" if id is None else f" to the file of {client_name(id)}"

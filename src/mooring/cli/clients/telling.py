@@ -107,6 +107,7 @@ def outcome_json(outcome: Outcome) -> Json:
         "change": str(outcome.change),
         "difference": outcome.difference,
         "next": outcome.next,
+        "note": "" if error else outcome.hint,
         "snippet": outcome.snippet,
         "error": error,
     }

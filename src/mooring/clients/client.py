@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from mooring.clients.editing.edits import Format, Section, Value
+from mooring.clients.editing.edits import Format, Refused, Section, Value
 from mooring.clients.machine import Platform
 
 __all__ = [
@@ -148,6 +148,8 @@ class Client(Struct, frozen=True):
     """No file is created while there is this one, which the client uses instead of it."""
     seed: str
     """What a new document has beside the entries."""
+    other_section: str
+    """Where a document of another version has its entries: such a one is not edited."""
     project: Project | None
     http: HttpShape | None
     stdio: StdioShape | None
@@ -173,7 +175,7 @@ class Client(Struct, frozen=True):
     def editor(self) -> Format:
         """What edits files of this client."""
         editor = _editor(self.format)
-        return _Seeded(editor, self.seed.encode()) if self.seed else editor
+        return _Particular(editor, self) if self.seed or self.other_section else editor
 
 
 def _editor(name: FormatName) -> Format:
@@ -191,21 +193,31 @@ def _editor(name: FormatName) -> Format:
     return {"json": JSON, "jsonc": JSONC, "json5": JSON5}[name]
 
 
-class _Seeded:
-    """A format whose documents begin with something, or the client does not take them."""
+class _Particular:
+    """A format for a client that does not take every document of it."""
 
-    def __init__(self, editor: Format, seed: bytes) -> None:
+    def __init__(self, editor: Format, client: Client) -> None:
         self._editor = editor
-        self._seed = seed
+        self._seed = client.seed.encode()
+        self._other = keys_of(client.other_section) if client.other_section else ()
 
     def read(self, data: bytes) -> Value:
         return self._editor.read(data)
 
     def put(self, data: bytes, section: Section, name: str, entry: dict[str, Value]) -> bytes:
+        if self._other and _has_entries(self._editor.read(data), self._other):
+            raise Refused(f"entries stand in {Section(self._other)} here, where Mooring does not edit them")
         return self._editor.put(data if data.strip() else self._seed, section, name, entry)
 
     def remove(self, data: bytes, section: Section, name: str) -> bytes:
         return self._editor.remove(data, section, name)
+
+
+def _has_entries(value: Value, keys: tuple[str, ...]) -> bool:
+    """Is there a map with nothing but maps in it, which is no entry itself?"""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return isinstance(value, dict) and all(isinstance(inner, dict) for inner in value.values())
 
 
 def keys_of(pointer: str) -> tuple[str, ...]:

@@ -146,7 +146,8 @@ def _in_the_way(client: Client, machine: Machine, path: Path) -> Path | None:
 def _of_old(client: Client, place: Place) -> Client:
     """The client as its old files were."""
     section = Section(keys_of(place.section)) if place.section else client.section
-    return msgspec.structs.replace(client, section=section, format=place.format or client.format, seed="")
+    form = place.format or client.format
+    return msgspec.structs.replace(client, section=section, format=form, seed="", other_section="")
 
 
 def _is_there(path: PurePath) -> bool:

@@ -73,6 +73,7 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
     legacy_unless: str = ""
     not_beside: str = ""
     seed: str = ""
+    other_section: str = ""
     project: list[str] | Project | None = None
     http: HttpShape | None = HttpShape()
     stdio: StdioShape | None = StdioShape()
@@ -153,6 +154,7 @@ def _client(row: _Row) -> Client:
         legacy_unless=row.legacy_unless,
         not_beside=row.not_beside,
         seed=row.seed,
+        other_section=row.other_section,
         project=project,
         http=row.http,
         stdio=row.stdio,
@@ -176,8 +178,9 @@ def _troubles(row: _Row) -> Iterator[str]:
     """What the types of a row do not tell."""
     if not _ID.fullmatch(row.id):
         yield "an id is words of a-z and 0-9 with hyphens"
-    if not row.section.startswith("/") or "" in keys_of(row.section):
-        yield f"{row.section!r} is no pointer to a section"
+    for pointer in (row.section, *((row.other_section,) if row.other_section else ())):
+        if not pointer.startswith("/") or "" in keys_of(pointer):
+            yield f"{pointer!r} is no pointer to a section"
     if row.http is None and row.stdio is None:
         yield "it can be given no entry: neither http nor stdio"
     if row.http and row.http.headers is not None and "" in keys_of(row.http.headers):

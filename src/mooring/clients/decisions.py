@@ -171,7 +171,8 @@ def drop_file_of_ours(draft: Draft) -> None:
     if not draft.is_file_ours or draft.entries or not draft.is_change or draft.result is None:
         return
     editor, section = draft.client.editor, draft.client.section
-    if draft.result == editor.remove(editor.put(b"", section, "mooring", {}), section, "mooring"):
+    left = editor.remove(editor.put(b"", section, "mooring", {}), section, "mooring")
+    if draft.result == left or not draft.result.strip():
         draft.become(None)
 
 

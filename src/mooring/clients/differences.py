@@ -118,7 +118,7 @@ def _masked(line: str, private: Collection[str]) -> str:
         if len(text) >= _SHORT:
             line = line.replace(text, MASK)
         elif text in line:
-            line = re.sub(rf"(?<![\w.:-]){re.escape(text)}(?![\w.:-])", MASK, line)
+            line = re.sub(rf"(?<![\w.-])(?<!\w:){re.escape(text)}(?![\w.-])", MASK, line)
     return line
 
 

@@ -1,6 +1,7 @@
 """What stands in a client's file for a server: made from the table, compared with what is there, in words."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -97,7 +98,7 @@ def _command(shape: StdioShape, target: Target) -> dict[str, Value]:
 
 def _named(value: Value, name: str) -> Value:
     if not isinstance(value, str):
-        return value
+        return deepcopy(value)  # the table's own
     return value.replace("{name}", name).replace("{word}", name.replace("-", ""))
 
 

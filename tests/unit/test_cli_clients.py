@@ -18,6 +18,7 @@ from mooring.cli.clients.intake import (
     should_move,
 )
 from mooring.cli.clients.showing import shortened_names, shortened_path, table
+from mooring.cli.clients.telling import shown_difference
 from mooring.cli.values import parse_name
 from mooring.clients.detecting import Site
 from mooring.clients.outcomes import EntryStanding, Standing
@@ -44,7 +45,7 @@ class Test_ids_of_clients:
 
 
 class Test_a_row_of_the_list:
-    @pytest.mark.parametrize("width", [55, 60, 80, 120])
+    @pytest.mark.parametrize("width", [64, 80, 120])
     def test_is_no_wider_than_the_terminal(self, width: int) -> None:
         names = tuple(EntryStanding(f"server-{n}", "in") for n in range(20))
         standings = [
@@ -96,6 +97,14 @@ def test_a_path_loses_its_middle_first() -> None:
     assert shortened_path(LONG_PATH, 40) == "~/.config/Code/User/…/mcp_settings.json"
     for room in range(12, 90):
         assert len(shortened_path(LONG_PATH, room)) <= room
+
+
+def test_a_difference_shows_neither_neighbours_nor_secrets() -> None:
+    told = (
+        '-    "a": {"args": ["--api-key", "hush"]}\n+    "a": {"args": ["--api-key", "hush"]},\n'
+        '+    "b": {"args": ["--api-key", "hush", "--token=hush", "--level=9", "ghp_0123456789abcdefghij"]}'
+    )
+    assert shown_difference(told) == '+    "b": {"args": ["--api-key", "…", "--token=…", "--level=9", "…"]}'
 
 
 @pytest.mark.parametrize(

@@ -65,4 +65,4 @@ def _tell(outcome: Outcome) -> None:
             tell("hint", outcome.hint)
     elif outcome.change is not Change.UNCHANGED:
         then = f"; {printable(outcome.next)}" if outcome.next else ""
-        tell("note", f"{name}: {outcome.server} {told_change(outcome)}{then}")
+        tell("note", f"{name}: {told_change([outcome])}{then}")

@@ -14,7 +14,7 @@ from mooring.cli.clients.access import (
     sites_here,
     tell_of_damage,
 )
-from mooring.cli.clients.telling import client_name, finish
+from mooring.cli.clients.telling import client_name, finish, shown_difference
 from mooring.cli.reach import reach
 from mooring.cli.terminal.words import tell
 from mooring.clients.detecting import Site
@@ -41,13 +41,20 @@ def add(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: Pat
     targets = known_targets(reach(start=not how.dry_run))
     wanted = _wanted(targets, servers)
     outcomes: list[Outcome] = []
+    new = _not_following(registry, sites)
     for site in sites:
         outcomes += registry.add(site, wanted, force=how.force, dry_run=how.dry_run, follows_all=not servers)
     tell_of_damage(registry)
     status = finish(outcomes, as_json=how.as_json, dry_run=how.dry_run, nothing=_nothing(sites, targets))
-    if not servers and not how.dry_run and not how.as_json and sites:
-        _tell_of_following(sites)
+    if new and not servers and not how.dry_run and not how.as_json:
+        _tell_of_following(new)
     return status
+
+
+def _not_following(registry: Registry, sites: Sequence[Site]) -> list[Site]:
+    """Those to which new servers do not go yet."""
+    following = {(site.client.id, site.path) for site in registry.followers("")}
+    return [site for site in sites if (site.client.id, site.path) not in following]
 
 
 def _wanted(targets: dict[str, Target], names: Sequence[str]) -> list[Target]:
@@ -118,6 +125,9 @@ def undo(id: str | None, *, as_json: bool) -> int:
 def _tell_of_servers_that_stay(outcomes: Sequence[Outcome]) -> None:
     """An undone import leaves what it has made."""
     touched = {one.server for one in outcomes if one.change is not Change.REFUSED}
+    signs = {line[:1] for one in outcomes for line in shown_difference(one.difference).splitlines()}
+    if signs != {"+", "-"}:  # nothing came back in place of an entry of ours
+        return
     try:
         there = [name for name in known_targets(reach()) if name in touched]
     except MooringError:  # then they do not run

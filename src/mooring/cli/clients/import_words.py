@@ -1,5 +1,6 @@
 """An import in words: the plan, what became of it, and both as JSON. No value of a variable is in it."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from mooring.errors import MooringError
 __all__ = ["Result", "as_json_of", "show_plan", "tell_results"]
 
 UNDO = "mooring client undo brings the files back as they were; the servers stay until mooring rm"
+
+AS_IT_WAS = "its entry is as it was"
 
 
 class Result(NamedTuple):
@@ -80,7 +83,7 @@ def _details(newcomer: Newcomer) -> Iterator[str]:
 
 
 def _shown_entry(origin: Origin) -> str:
-    return f"{origin.found.name} of {origin.site.client.name}"
+    return f"{origin.site.client.name}'s {json.dumps(origin.found.name, ensure_ascii=False)}"
 
 
 def tell_results(results: Sequence[Result]) -> None:
@@ -107,10 +110,13 @@ def _tell_failure(newcomer: Newcomer, error: Exception | None) -> None:
         click.echo("Its last lines on stderr:", err=True)
         for line in error.last_words:
             click.echo(f"  {printable(line)}", err=True)
-    hint = "its entries are as they were; " + (
-        "put it right there, and import it again" if newcomer.is_new else f"mooring status {newcomer.name}"
-    )
-    show_error(error.message, hint)
+    if newcomer.is_new:  # and forgotten again: what it would do next is of no interest
+        said = error.message.removeprefix(f"{newcomer.name} is not ready: ").partition("; restarting in ")[0]
+        show_error(
+            f"{newcomer.name} does not work: {said}", f"{AS_IT_WAS}; put it right there, and import again"
+        )
+    else:
+        show_error(error.message, f"{AS_IT_WAS}; mooring status {newcomer.name} tells more")
 
 
 def as_json_of(plan: Intake, results: Sequence[Result]) -> list[Json]:

@@ -133,7 +133,9 @@ def plan_import(origins: Iterable[Origin], given: Circumstances) -> Intake:
 
 
 def _sentence(error: UserError) -> str:
-    return f"{error.message} ({error.hint})" if error.hint else error.message
+    """Without the name that was to be given to it."""
+    message = re.sub(r"^[a-z0-9-]+: ", "", error.message)
+    return f"{message} ({error.hint})" if error.hint else message
 
 
 def _join(

@@ -18,7 +18,8 @@ from mooring.clients.outcomes import EntryStanding, Standing
 
 __all__ = ["list_clients", "shortened_names", "shortened_path", "table"]
 
-HEAD = ("CLIENT", "SERVERS", "RELOADS", "FILE")
+HEAD = ("CLIENT", "HERE", "SERVERS", "RELOADS", "FILE")
+"""`HERE`: is it on this machine? Left out if all are."""
 RELOADS = {
     "watch": "by itself",
     "watch_prompt": "asks you",
@@ -29,10 +30,10 @@ RELOADS = {
     "unknown": "not known",
 }
 IN_WORDS = {
-    "out": "is taken out for now",
-    "changed": "was changed by somebody, and is left alone",
-    "missing": "should be there, and is not: mooring client sync puts it back",
-    "foreign": "is there, but is not Mooring's",
+    "out": "taken out for now",
+    "changed": "changed by somebody, and left alone",
+    "missing": "not in the file, but should be; mooring client sync puts it back",
+    "foreign": "in the file, but not Mooring's",
 }
 """Of an entry that does not stand as it should."""
 FEWEST = 12
@@ -69,24 +70,41 @@ def table(standings: Sequence[Standing], *, width: int | None, colours: bool) ->
     names_room, path_room = _rooms(standings, width)
     rows = [
         (
-            one.client,
+            *_first(one),
             shortened_names(_names(one), names_room),
-            RELOADS.get(one.reload, one.reload),
+            _reload(one),
             shortened_path(_path(one), path_room),
         )
         for one in standings
     ]
-    head, *lines = render(HEAD, rows)
+    if all(one.installed for one in standings):
+        head, *lines = render(_without_here(HEAD), map(_without_here, rows))
+    else:
+        head, *lines = render(HEAD, rows)
     paints = [_colour(one) if colours else "" for one in standings]
     return [head, *(painted(line, paint) for line, paint in zip(lines, paints, strict=True))]
+
+
+def _without_here(row: Sequence[str]) -> Sequence[str]:
+    return (row[0], *row[2:])
+
+
+def _first(one: Standing) -> tuple[str, str]:
+    return one.client, "yes" if one.installed else "-"
+
+
+def _reload(one: Standing) -> str:
+    return RELOADS.get(one.reload, one.reload)
 
 
 def _rooms(standings: Sequence[Standing], width: int | None) -> tuple[int | None, int | None]:
     """For the names of servers, and for paths; None: as much as they need."""
     if width is None:
         return None, None
-    others = render(("CLIENT", "RELOADS"), [(one.client, RELOADS.get(one.reload, "")) for one in standings])
-    room = width - max(map(len, others)) - 4
+    others = [(*_first(one), _reload(one)) for one in standings]
+    room = width - max(map(len, render((*HEAD[:2], "RELOADS"), others))) - 4
+    if all(one.installed for one in standings):
+        room += len("HERE") + 2
     names = max(len("SERVERS"), *(len(", ".join(_names(one))) for one in standings))
     paths = max(len("FILE"), *(len(_path(one)) for one in standings))
     if names + paths <= room:
@@ -96,7 +114,7 @@ def _rooms(standings: Sequence[Standing], width: int | None) -> tuple[int | None
 
 
 def _names(one: Standing) -> list[str]:
-    if one.trouble:
+    if one.trouble and one.path is not None:
         return ["?"]
     names = [_marked(entry) for entry in one.entries if entry.state != "foreign"]
     if one.follows_all:
@@ -113,7 +131,7 @@ def _path(one: Standing) -> str:
 
 
 def _colour(one: Standing) -> str:
-    if one.trouble:
+    if one.trouble and one.path is not None:
         return RED
     return YELLOW if any(entry.state not in ("in", "foreign") for entry in one.entries) else ""
 
@@ -145,9 +163,14 @@ def shortened_path(path: str, room: int | None) -> str:
 
 def _remarks(one: Standing) -> Iterator[str]:
     """What a row has no room for."""
-    if one.trouble:
+    if one.trouble and one.path is None:
+        yield f"{one.client}: {one.trouble}"
+    elif one.trouble:
         yield f"{one.client}: {shown_path(one.path or '')} cannot be read: {one.trouble}"
+    alike: dict[tuple[str, str], list[str]] = {}
     for entry in one.entries:
         if entry.state in IN_WORDS:
-            why = f": {entry.why}" if entry.why else ""
-            yield f"{one.client}: {entry.server} {IN_WORDS[entry.state]}{why}"
+            alike.setdefault((entry.state, entry.why), []).append(entry.server)
+    for (state, why), servers in alike.items():
+        reason = f": {why}" if why else ""
+        yield f"{one.client}: {', '.join(servers)}: {IN_WORDS[state]}{reason}"

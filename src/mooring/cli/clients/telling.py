@@ -11,6 +11,7 @@ from textwrap import wrap
 
 import click
 
+from mooring.cli.files.secret_looks import masked
 from mooring.cli.servers.telling import Json
 from mooring.cli.terminal.words import DIM, GREEN, RED, colourful, painted, printable, tell
 from mooring.clients.outcomes import Change, Outcome
@@ -27,19 +28,19 @@ __all__ = [
 ]
 
 DONE = {
-    Change.ADDED: "is added",
-    Change.UPDATED: "is brought up to date",
-    Change.REMOVED: "is taken out",
-    Change.RESTORED: "is as it was before",
-    Change.UNCHANGED: "is as it should be",
+    Change.ADDED: ("is added", "are added"),
+    Change.UPDATED: ("is brought up to date", "are brought up to date"),
+    Change.REMOVED: ("is taken out", "are taken out"),
+    Change.RESTORED: ("is as it was before", "are as they were before"),
+    Change.UNCHANGED: ("is there already", "are there already"),
 }
 WOULD = {
-    Change.ADDED: "would be added",
-    Change.UPDATED: "would be brought up to date",
-    Change.REMOVED: "would be taken out",
-    Change.RESTORED: "would be as it was before",
-    Change.UNCHANGED: "is as it should be",
+    **DONE,
+    Change.ADDED: ("would be added",) * 2,
+    Change.UPDATED: ("would be brought up to date",) * 2,
+    Change.REMOVED: ("would be taken out",) * 2,
 }
+"""In words, of one server and of several."""
 COLOURS = {"+": GREEN, "-": RED}
 INDENT = "  "
 
@@ -78,9 +79,10 @@ def wrapped(text: str, indent: str = "") -> list[str]:
     )
 
 
-def told_change(outcome: Outcome, *, dry_run: bool = False) -> str:
-    """In words."""
-    return (WOULD if dry_run else DONE).get(outcome.change, "is left as it is")
+def told_change(outcomes: Sequence[Outcome], *, dry_run: bool = False) -> str:
+    """In words; all of them are of the same kind."""
+    one, many = (WOULD if dry_run else DONE)[outcomes[0].change]
+    return f"{', '.join(outcome.server for outcome in outcomes)} {one if len(outcomes) == 1 else many}"
 
 
 def finish(outcomes: Sequence[Outcome], *, as_json: bool, dry_run: bool = False, nothing: str) -> int:
@@ -105,7 +107,7 @@ def outcome_json(outcome: Outcome) -> Json:
         "project": None if outcome.project is None else str(outcome.project),
         "server": outcome.server,
         "change": str(outcome.change),
-        "difference": outcome.difference,
+        "difference": shown_difference(outcome.difference),
         "next": outcome.next,
         "note": "" if error else outcome.hint,
         "snippet": outcome.snippet,
@@ -117,35 +119,39 @@ def show_outcomes(outcomes: Iterable[Outcome], *, dry_run: bool = False, differe
     """A paragraph for each file; what went wrong there is told on stderr, after it."""
     begun = False
     for (id, path), group in groupby(outcomes, key=lambda one: (one.client, one.path)):
+        of_file = list(group)
+        if all(one.change is Change.UNCHANGED for one in of_file):
+            echo_wrapped(f"{client_name(id)}: {told_change(of_file, dry_run=dry_run)}")
+            continue
         if begun:
             click.echo()
         begun = True
-        click.echo(f"{client_name(id)}: {shown_path(path)}")
-        _show_file(list(group), dry_run=dry_run, differences=differences)
+        echo_wrapped(f"{client_name(id)}: {shown_path(path)}")
+        _show_file(of_file, dry_run=dry_run, differences=differences)
 
 
 def _show_file(outcomes: list[Outcome], *, dry_run: bool, differences: bool) -> None:
     for one in outcomes if differences else ():
-        _show_difference(one.difference)
+        _show_difference(shown_difference(one.difference))
     for change, group in groupby(outcomes, key=lambda one: one.change):
         if change is Change.REFUSED:
             for refusal in group:
                 _tell_refusal(refusal)
         else:
-            same = list(group)
-            names = ", ".join(one.server for one in same)
-            words = told_change(same[0], dry_run=dry_run)
-            echo_wrapped(f"{names} {words if len(same) == 1 else _plural(words)}", INDENT)
-    moved = [
-        one.next for one in outcomes if one.change not in (Change.REFUSED, Change.UNCHANGED) and one.next
-    ]
-    for text in dict.fromkeys(moved):
+            echo_wrapped(told_change(list(group), dry_run=dry_run), INDENT)
+    done = [one for one in outcomes if one.change is not Change.REFUSED]
+    for text in dict.fromkeys(one.hint for one in done if one.hint):
+        echo_wrapped(text, INDENT)
+    for text in dict.fromkeys(one.next for one in done if one.next):
         echo_wrapped(f"→ {text}", INDENT)
 
 
-def _plural(words: str) -> str:
-    first, _, rest = words.partition(" ")
-    return f"{ {'is': 'are'}.get(first, first) } {rest}"
+def shown_difference(difference: str) -> str:
+    """Without neighbours that only got or lost a comma, and without what looks like a secret."""
+    lines = difference.splitlines()
+    bare = {sign: {line[1:].rstrip(",") for line in lines if line[:1] == sign} for sign in "+-"}
+    same = bare["+"] & bare["-"]
+    return "\n".join(line[:1] + masked(line[1:]) for line in lines if line[1:].rstrip(",") not in same)
 
 
 def _show_difference(difference: str) -> None:

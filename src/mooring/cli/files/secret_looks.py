@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mooring.secrets.references import parse
 
-__all__ = ["is_reference", "looks_secret", "secret_name", "shown_command", "word_looks_secret"]
+__all__ = ["is_reference", "looks_secret", "masked", "secret_name", "shown_command", "word_looks_secret"]
 
 _NAME = re.compile(
     r"(?:TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|APIKEYS?|AUTHORIZATION"
@@ -33,6 +33,10 @@ _SHAPES = re.compile(
     r"|(?<=://)[^/?#@\s:]*:[^/?#@\s]+(?=@)"  # user and password of an address
 )
 _HIDDEN = "…"
+_OF_AN_OPTION = re.compile(
+    r"""(?P<before>--(?P<name>[A-Za-z][\w-]*)(?:=|["']\s*,\s*["']))(?P<value>[^"'\s]+)"""
+)
+"""The value of an option, in a command line that stands in a document."""
 
 
 def is_reference(value: str) -> bool:
@@ -64,6 +68,18 @@ def word_looks_secret(words: Sequence[str], at: int) -> bool:
     if word.startswith("-") and equals:
         return looks_secret(name.strip("-"), value)
     return before.startswith("--") and not word.startswith("-") and looks_secret(before.strip("-"), word)
+
+
+def masked(line: str) -> str:
+    """A line of any document without what looks like a secret in it."""
+    line = _SHAPES.sub(_HIDDEN, line)
+    return _OF_AN_OPTION.sub(_of_option, line)
+
+
+def _of_option(found: re.Match[str]) -> str:
+    if not _name_looks_secret(found["name"]):
+        return found[0]
+    return found["before"] + _HIDDEN
 
 
 def shown_command(words: Sequence[str]) -> str:

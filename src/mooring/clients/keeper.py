@@ -293,7 +293,8 @@ class Keeper:
         for outcome in outcomes:
             where = (outcome.client, outcome.path, outcome.server)
             if outcome.change is not Change.REFUSED:
-                self._troubles.pop(where, None)
+                if outcome.change is not Change.UNCHANGED:
+                    self._troubles.pop(where, None)
                 continue
             if outcome.code not in FOR_THE_USER:
                 again.add(outcome.client)

@@ -212,6 +212,13 @@ PROMISES = (
         "CPU of the daemon with 200 servers in crash loops (a fifth of a core)",
         _of("crash_loops"),
     ),
+    _at_most(
+        100,
+        "ms",
+        "edit_69k",
+        "an entry put into 69 KiB of an editor's settings and out again",
+        _of("edit_69k"),
+    ),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
     _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),
 )

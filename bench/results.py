@@ -91,6 +91,7 @@ MEASURES: dict[str, Measure] = {
     "idle_processes": Measure("processes per further idle server", "processes", "lower"),
     "ls": Measure("`mooring ls`, without Python's own start", "ms", "lower"),
     "crash_loops": Measure("CPU of the daemon, 200 crash loops", "ms/s", "lower"),
+    "edit_69k": Measure("69 KiB of settings, an entry in and out", "ms", "lower"),
     "help_ratio": Measure("--help against bare Python", "×", "lower"),
     "instructions": Measure("executed per call", "instructions", "lower"),
     "generator_share": Measure("CPU of the load generator, of one core", "%", "lower"),

@@ -1,7 +1,7 @@
 """What is measured, one module for each kind. Each has its `GROUPS`; none knows how results are shown."""
 
 from bench.measuring import Group
-from bench.rows import calls, daemons, failing, instructions, memory, scaling, sizes, starting, ways
+from bench.rows import calls, daemons, editing, failing, instructions, memory, scaling, sizes, starting, ways
 
 __all__ = ["GROUPS"]
 
@@ -15,4 +15,5 @@ GROUPS: tuple[Group, ...] = (
     *ways.GROUPS,
     *instructions.GROUPS,
     *daemons.GROUPS,
+    *editing.GROUPS,
 )

@@ -44,6 +44,7 @@ _FIGURES: dict[str, tuple[float | None, ...]] = {
     "idle_processes": (0,),
     "ls": (121,),
     "crash_loops": (95,),
+    "edit_69k": (41,),
     "help_ratio": (5.2,),
     "instructions": (181234,),
     "generator_share": (38, 55),

@@ -64,6 +64,7 @@ def test_without_rows_nothing_is_kept() -> None:
         ("idle_processes", "idle_processes", "mooring", 0, 0.1),
         ("ls", "ls", "mooring", 150, 151),
         ("crash_loops", "crash_loops", "mooring", 200, 201),
+        ("edit_69k", "edit_69k", "mooring", 100, 101),
         ("help_ratio", "help_ratio", "mooring", 6, 6.01),
         ("generator", "generator_share", "mooring", 80, 80.1),
         ("generator", "generator_share", "minimal", 80, 80.1),

@@ -159,7 +159,7 @@ class Books:
             digest(draft.result),
             draft.steps(),
             change.recorded(contents, record, draft),
-            change.follows(contents),
+            change.follows(contents, draft),
         )
         contents.put(structs.replace(record, intent=intent))
         self.ledger.write(contents)
@@ -167,16 +167,12 @@ class Books:
     def _finish(
         self, contents: Contents, record: FileRecord, change: "_Change", draft: Draft, changed: Changed
     ) -> None:
-        follows = change.follows(contents)
-        if not draft.is_change and record.entries == tuple(draft.entries) and follows == contents.follows:
-            if contents.record(record.path) != record:  # there was an intent, and then no need
-                contents.put(record)
-                self.ledger.write(contents)
-            return
+        follows = change.follows(contents, draft)
         done = change.recorded(contents, record, draft, changed)
-        contents.put(done)
-        contents.follows = follows
-        self.ledger.write(contents)
+        if (done, follows) != (contents.record(record.path), contents.follows):
+            contents.put(done)
+            contents.follows = follows
+            self.ledger.write(contents)
 
     def _settle(self, contents: Contents) -> bool:
         is_any = False
@@ -224,10 +220,11 @@ class _Change(NamedTuple):
     follow: bool | None
     undone: Past | None
 
-    def follows(self, contents: Contents) -> tuple[Follow, ...]:
+    def follows(self, contents: Contents, draft: Draft) -> tuple[Follow, ...]:
         """Sites that follow all, afterwards."""
         mine = self._follow
-        if self.follow is None or self.follow == (mine in contents.follows):
+        is_to_be = self.undone is None or draft.is_undone
+        if self.follow is None or not is_to_be or self.follow == (mine in contents.follows):
             return contents.follows
         others = tuple(one for one in contents.follows if one != mine)
         return (*others, mine) if self.follow else others
@@ -236,16 +233,17 @@ class _Change(NamedTuple):
         self, contents: Contents, record: FileRecord, draft: Draft, changed: Changed | None = None
     ) -> FileRecord:
         """What is written of the file afterwards."""
-        if not draft.is_change:
-            return structs.replace(record, entries=tuple(draft.entries), intent=None)
-        changes = record.changes
-        is_made = (record.is_made or draft.before is None) and draft.result is not None
-        if self.undone is not None:
+        changes, is_made = record.changes, record.is_made
+        if self.undone is not None and draft.is_undone:
             at = max(n for n, past in enumerate(changes) if past == self.undone)
             changes = (*changes[:at], *changes[at + 1 :])
             is_made = self.undone.was_made and draft.result is not None
-        elif self.is_command:
-            changes = (*changes, self._past(contents, record, draft, changed))[-MOST_CHANGES:]
+        elif not draft.is_change:
+            return structs.replace(record, entries=tuple(draft.entries), intent=None)
+        else:
+            is_made = (is_made or draft.before is None) and draft.result is not None
+            if self.is_command:
+                changes = (*changes, self._past(contents, record, draft, changed))[-MOST_CHANGES:]
         return structs.replace(
             record,
             entries=tuple(draft.entries),

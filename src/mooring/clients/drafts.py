@@ -40,6 +40,8 @@ class Draft:
         self.result = data
         self.entries = list(record.entries)
         self.is_file_ours = record.is_made
+        self.is_undone = False
+        """What was to be undone is, as far as it can be: it is not to be undone again."""
         self._editor, self._section = client.editor, client.section
         self._owned_before = record.entries
         self._elsewhere = elsewhere

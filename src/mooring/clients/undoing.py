@@ -27,6 +27,7 @@ def undo(draft: Draft, past: Past, backup: bytes | None) -> list[Verdict]:
         and not any(_others(draft, past, one) for one in past.touched)
     ):
         draft.become(backup)
+        draft.is_undone = True
         for one in past.touched:
             draft.give_back(one.name, one.owners)
         return [Verdict(one.name, Change.RESTORED) for one in past.touched]
@@ -55,6 +56,7 @@ def _put_back(draft: Draft, past: Past, touched: Touched) -> Verdict:
         draft.remove(name)
     mine = [one for one in touched.owners if one.client == past.client]
     draft.give_back(name, [*mine, *_other_owners(draft, past, name)])
+    draft.is_undone = True
     return Verdict(name, Change.RESTORED, note=SINCE)
 
 

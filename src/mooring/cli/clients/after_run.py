@@ -10,7 +10,7 @@ from mooring.cli.clients.access import find_registry, site_of, target_of, tell_o
 from mooring.cli.clients.ids import ALL, NONE
 from mooring.cli.clients.telling import client_name, told_change
 from mooring.cli.servers.telling import Json
-from mooring.cli.terminal.words import printable, tell
+from mooring.cli.terminal.words import tell
 from mooring.clients.detecting import Site
 from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.registry import Registry
@@ -52,17 +52,21 @@ def _put(registry: Registry, sites: Sequence[Site], server: Json) -> int:
     target = target_of(server)
     outcomes = [outcome for site in sites for outcome in registry.add(site, [target])]
     tell_of_damage(registry)
-    for outcome in outcomes:
-        _tell(outcome)
+    _tell(outcomes)
     return 1 if any(one.change is Change.REFUSED for one in outcomes) else 0
 
 
-def _tell(outcome: Outcome) -> None:
-    name = client_name(outcome.client)
-    if outcome.change is Change.REFUSED:
-        tell("warning", f"{name} was not told of {outcome.server}: {outcome.error}")
-        if outcome.hint:
-            tell("hint", outcome.hint)
-    elif outcome.change is not Change.UNCHANGED:
-        then = f"; {printable(outcome.next)}" if outcome.next else ""
-        tell("note", f"{name}: {told_change([outcome])}{then}")
+def _tell(outcomes: Sequence[Outcome]) -> None:
+    alike: dict[tuple[Change, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.change is Change.REFUSED:
+            tell(
+                "warning", f"{client_name(outcome.client)} was not told of {outcome.server}: {outcome.error}"
+            )
+            if outcome.hint:
+                tell("hint", outcome.hint)
+        elif outcome.change is not Change.UNCHANGED:
+            alike.setdefault((outcome.change, outcome.next), []).append(outcome)
+    for (_, then), group in alike.items():
+        clients = ", ".join(dict.fromkeys(client_name(one.client) for one in group))
+        tell("note", f"{clients}: {told_change(group[:1])}" + (f"; {then}" if then else ""))

@@ -14,7 +14,7 @@ from mooring.cli.clients.access import (
     sites_here,
     tell_of_damage,
 )
-from mooring.cli.clients.telling import client_name, finish, shown_difference
+from mooring.cli.clients.telling import Doing, client_name, finish, shown_difference, shown_path
 from mooring.cli.reach import reach
 from mooring.cli.terminal.words import tell
 from mooring.clients.detecting import Site
@@ -45,7 +45,7 @@ def add(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: Pat
     for site in sites:
         outcomes += registry.add(site, wanted, force=how.force, dry_run=how.dry_run, follows_all=not servers)
     tell_of_damage(registry)
-    status = finish(outcomes, as_json=how.as_json, dry_run=how.dry_run, nothing=_nothing(sites, targets))
+    status = finish(outcomes, Doing(how.dry_run), as_json=how.as_json, nothing=_nothing(sites, targets))
     if new and not servers and not how.dry_run and not how.as_json:
         _tell_of_following(new)
     return status
@@ -81,7 +81,8 @@ def _nothing(sites: Sequence[Site], targets: dict[str, Target]) -> str:
 def _tell_of_following(sites: Sequence[Site]) -> None:
     names = list(dict.fromkeys(site.client.name for site in sites))
     whom = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    tell("note", f"servers that you run from now on are added to {whom}, too")
+    where = f" in {shown_path(sites[0].project)}" if sites[0].project is not None else ""
+    tell("note", f"servers that you run from now on are added to {whom}{where}, too")
 
 
 def remove(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: Path | None, how: How) -> int:
@@ -96,7 +97,7 @@ def remove(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: 
         outcomes += registry.remove(site, names, force=how.force, dry_run=how.dry_run)
     tell_of_damage(registry)
     nothing = "There is no entry of Mooring there"
-    return finish(outcomes, as_json=how.as_json, dry_run=how.dry_run, nothing=nothing)
+    return finish(outcomes, Doing(how.dry_run, is_removal=True), as_json=how.as_json, nothing=nothing)
 
 
 def _sites_with_entries(registry: Registry, project: Path | None) -> list[Site]:

@@ -49,12 +49,7 @@ def client() -> None:
     epilog=examples("mooring client ls", "mooring client ls --all", "mooring client ls --project . --json"),
 )
 @click.option("--all", "every", is_flag=True, help="Also clients that are not on this machine.")
-@click.option(
-    "--project",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Also the files in this project.",
-)
+@project
 @as_json
 def ls(every: bool, project: Path | None, as_json: bool) -> int:
     """List the AI clients on this machine, with the servers of Mooring that they know.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 
 from mooring.cli.clients.intake import Intake, Left, Newcomer, Origin
-from mooring.cli.clients.telling import client_name, echo_wrapped, outcome_json, show_outcomes
+from mooring.cli.clients.telling import Doing, client_name, echo_wrapped, outcome_json, show_outcomes
 from mooring.cli.files.secret_looks import shown_command
 from mooring.cli.servers.changing import told_error
 from mooring.cli.servers.telling import Json, count
@@ -98,7 +98,7 @@ def tell_results(results: Sequence[Result]) -> None:
         for one in done:
             then = f": {one.next}" if one.next else ""
             echo_wrapped(f"{client_name(one.client)} leads there{then}", "  ")
-        show_outcomes(result.refusals, differences=False)
+        show_outcomes(result.refusals, Doing(differences=False))
     if any(result.server is not None for result in results):
         tell("note", UNDO)
 

@@ -12,11 +12,11 @@ import click
 from msgspec.structs import replace
 
 from mooring.cli.clients.access import find_registry, target_of, tell_of_damage
-from mooring.cli.clients.telling import client_name, outcome_json, show_outcomes
+from mooring.cli.clients.telling import client_name, echo_wrapped, outcome_json, show_outcomes
 from mooring.cli.reach import reach
 from mooring.cli.servers.changing import INTERRUPTED
 from mooring.cli.servers.telling import Json
-from mooring.cli.terminal.words import printable, tell
+from mooring.cli.terminal.words import tell
 from mooring.clients.outcomes import Change, Outcome, Standing
 from mooring.clients.registry import Registry
 from mooring.clients.table import Client, load_table
@@ -93,7 +93,7 @@ def _wait(name: str, out: Sequence[Outcome], *, quiet: bool) -> None:
     wait_s = max(load_table()[id].reload.settle_s for id in ids)
     if not quiet:
         whom = ", ".join(dict.fromkeys(map(client_name, ids)))
-        click.echo(f"{name} is out of {whom}; it comes back in {wait_s:g} s", err=True)
+        tell("note", f"{name} is out of {whom}; it comes back in {wait_s:g} s")
     time.sleep(wait_s)
 
 
@@ -102,12 +102,14 @@ def _refused(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _tell(name: str, outcomes: Sequence[Outcome], others: Sequence[Standing]) -> None:
-    back = [one for one in outcomes if one.change not in (Change.REFUSED, Change.UNCHANGED)]
-    for one in back:
-        then = f": {printable(one.next)}" if one.next else ""
-        click.echo(f"{name} is back in {client_name(one.client)}{then}")
+    alike: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.change not in (Change.REFUSED, Change.UNCHANGED):
+            alike.setdefault(one.next, []).append(client_name(one.client))
+    for then, clients in alike.items():
+        echo_wrapped(f"{name} is back in {', '.join(dict.fromkeys(clients))}" + (f": {then}" if then else ""))
     show_outcomes(_refused(outcomes))
     for other in others:
-        tell("note", f"{other.name} does not reload by itself: {printable(other.next)}")
+        tell("note", f"{other.name} does not reload by itself: {other.next}")
     if not outcomes and not others:
         click.echo(f"No client knows {name}. Tell one: mooring client add CLIENT --server {name}")

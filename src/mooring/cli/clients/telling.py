@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
+from typing import NamedTuple
 
 import click
 
@@ -18,11 +19,13 @@ from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.table import load_table
 
 __all__ = [
+    "Doing",
     "client_name",
     "echo_wrapped",
     "finish",
     "outcome_json",
     "show_outcomes",
+    "shown_difference",
     "shown_path",
     "told_change",
 ]
@@ -41,6 +44,19 @@ WOULD = {
     Change.REMOVED: ("would be taken out",) * 2,
 }
 """In words, of one server and of several."""
+NOT_THERE = ("is not there", "are not there")
+"""Of what was to be taken out, and is unchanged."""
+
+
+class Doing(NamedTuple):
+    """What was being done, as far as words depend on it."""
+
+    dry_run: bool = False
+    is_removal: bool = False
+    differences: bool = True
+
+
+DOING = Doing()
 COLOURS = {"+": GREEN, "-": RED}
 INDENT = "  "
 
@@ -79,20 +95,22 @@ def wrapped(text: str, indent: str = "") -> list[str]:
     )
 
 
-def told_change(outcomes: Sequence[Outcome], *, dry_run: bool = False) -> str:
+def told_change(outcomes: Sequence[Outcome], doing: Doing = DOING) -> str:
     """In words; all of them are of the same kind."""
-    one, many = (WOULD if dry_run else DONE)[outcomes[0].change]
+    one, many = (WOULD if doing.dry_run else DONE)[outcomes[0].change]
+    if doing.is_removal and outcomes[0].change is Change.UNCHANGED:
+        one, many = NOT_THERE
     return f"{', '.join(outcome.server for outcome in outcomes)} {one if len(outcomes) == 1 else many}"
 
 
-def finish(outcomes: Sequence[Outcome], *, as_json: bool, dry_run: bool = False, nothing: str) -> int:
+def finish(outcomes: Sequence[Outcome], doing: Doing = DOING, *, as_json: bool, nothing: str) -> int:
     """Show all of it, and return the exit status. `nothing`: what is said if there is nothing to show."""
     if as_json:
         click.echo(json.dumps([outcome_json(one) for one in outcomes], indent=2))
     elif not outcomes:
         click.echo(nothing)
     else:
-        show_outcomes(outcomes, dry_run=dry_run)
+        show_outcomes(outcomes, doing)
     return 1 if any(one.change is Change.REFUSED for one in outcomes) else 0
 
 
@@ -115,30 +133,30 @@ def outcome_json(outcome: Outcome) -> Json:
     }
 
 
-def show_outcomes(outcomes: Iterable[Outcome], *, dry_run: bool = False, differences: bool = True) -> None:
+def show_outcomes(outcomes: Iterable[Outcome], doing: Doing = DOING) -> None:
     """A paragraph for each file; what went wrong there is told on stderr, after it."""
     begun = False
     for (id, path), group in groupby(outcomes, key=lambda one: (one.client, one.path)):
         of_file = list(group)
         if all(one.change is Change.UNCHANGED for one in of_file):
-            echo_wrapped(f"{client_name(id)}: {told_change(of_file, dry_run=dry_run)}")
+            echo_wrapped(f"{client_name(id)}: {told_change(of_file, doing)}")
             continue
         if begun:
             click.echo()
         begun = True
         echo_wrapped(f"{client_name(id)}: {shown_path(path)}")
-        _show_file(of_file, dry_run=dry_run, differences=differences)
+        _show_file(of_file, doing)
 
 
-def _show_file(outcomes: list[Outcome], *, dry_run: bool, differences: bool) -> None:
-    for one in outcomes if differences else ():
+def _show_file(outcomes: list[Outcome], doing: Doing) -> None:
+    for one in outcomes if doing.differences else ():
         _show_difference(shown_difference(one.difference))
     for change, group in groupby(outcomes, key=lambda one: one.change):
         if change is Change.REFUSED:
             for refusal in group:
                 _tell_refusal(refusal)
         else:
-            echo_wrapped(told_change(list(group), dry_run=dry_run), INDENT)
+            echo_wrapped(told_change(list(group), doing), INDENT)
     done = [one for one in outcomes if one.change is not Change.REFUSED]
     for text in dict.fromkeys(one.hint for one in done if one.hint):
         echo_wrapped(text, INDENT)

@@ -31,14 +31,15 @@ class Backups:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def keep(self, path: Path, data: bytes) -> str:
-        """Have another version of the file at that real path; returns its number. Raises OSError."""
+    def next_number(self, path: Path) -> str:
+        """Of the version that is kept next of the file at that real path."""
+        return f"{int(max(self.numbers(path), default='0')) + 1:08}"
+
+    def keep(self, path: Path, number: str, data: bytes) -> None:
+        """Have that version. Raises OSError."""
         folder = self._folder(path)
         disk.make_folders(folder)
-        number = f"{int(max(self.numbers(path), default='0')) + 1:08}"
-        disk.write_new(folder / number, data)
-        disk.sync_folder(folder)
-        return number
+        disk.write_over(folder / number, data, is_synced=True)
 
     def read(self, path: Path, number: str) -> bytes | None:
         """One version; None: it gave way, or there never was one. Raises UserError."""

@@ -17,6 +17,7 @@ __all__ = [
     "Busy",
     "locked",
     "make_folders",
+    "not_written_over",
     "remove_folders",
     "sync_folder",
     "take_attributes",
@@ -128,8 +129,7 @@ def take_attributes(source: Path, target: Path) -> None:
 
 def write_over(path: Path, data: bytes, *, is_synced: bool = False) -> None:
     """A file of our own, whole at every moment."""
-    begun = path.with_name(f"{path.name}.new")
-    begun.unlink(missing_ok=True)  # of somebody who was killed
+    begun = not_written_over(path)
     try:
         with os.fdopen(os.open(begun, _NEW, 0o600), "wb") as file:
             file.write(data)
@@ -143,6 +143,13 @@ def write_over(path: Path, data: bytes, *, is_synced: bool = False) -> None:
         raise
     if is_synced:
         sync_folder(path.parent)
+
+
+def not_written_over(path: Path) -> Path:
+    """Where `write_over` begins; what somebody left there who was killed is removed."""
+    begun = path.with_name(f"{path.name}.new")
+    begun.unlink(missing_ok=True)
+    return begun
 
 
 def sync_folder(folder: Path) -> None:

@@ -12,7 +12,8 @@ What is in a file is opaque here: bytes.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ LOCK_S = 5.0
 """For another Mooring that is changing the same file."""
 PAUSE_S = 0.01
 """After the first round that came to nothing; twice that after the next."""
+NOTE = ".note"
 
 Edit = Callable[[bytes | None], bytes | None]
 
@@ -79,13 +81,14 @@ class Files:
         real = real_path(path)
         self.recover()
         try:
-            with self._locked(real, LOCK_S):
-                replacing = self._replacing(real)
+            with self._locked(key_of(real), LOCK_S):
+                replacing = Replacing(real, self._notes / f"{key_of(real)}{NOTE}", self._backups)
                 replacing.recover()
                 try:
                     return self._change(real, replacing, edit, keep)
                 finally:
-                    self._backups.prune(real)
+                    with contextlib.suppress(OSError):  # the next change does it
+                        self._backups.prune(real)
         except disk.Busy:
             raise _busy(real, "another Mooring is changing it, and does not finish") from None
         except OSError as error:
@@ -97,11 +100,11 @@ class Files:
 
     def recover(self) -> None:
         """Finish or undo what somebody left who was killed. What is in trouble waits for the next time."""
-        for note in sorted(self._notes.glob("*.note")):
-            with contextlib.suppress(OSError, UserError, disk.Busy):
-                real = Replacing.path_of(note)
-                with self._locked(real, 0):
-                    self._replacing(real).recover()
+        for key in {one.name.partition(NOTE)[0] for one in self._notes.glob(f"*{NOTE}*")}:
+            with contextlib.suppress(OSError, UserError, disk.Busy), self._locked(key, 0):
+                note = self._notes / f"{key}{NOTE}"
+                disk.not_written_over(note)
+                Replacing(Replacing.path_of(note), note, self._backups).recover()
 
     def _change(self, real: Path, replacing: Replacing, edit: Edit, keep: bool) -> Changed:
         done: Changed | None = None
@@ -118,7 +121,7 @@ class Files:
                 return done or Changed(real, before, before, None)
             if seen is not None:
                 check_writable(real, seen.status)
-            backup = self._backups.keep(real, seen.data) if keep and seen is not None else None
+            backup = self._backups.next_number(real) if keep and seen is not None else None
             if not replacing.replace(seen, after, backup):
                 continue
             if done is not None and done.backup is not None:
@@ -128,13 +131,8 @@ class Files:
                 return done
         raise _busy(real, "another program writes it again and again")
 
-    @contextlib.contextmanager
-    def _locked(self, real: Path, patience_s: float) -> Iterator[None]:
-        with disk.locked(self._locks / f"{key_of(real)}.lock", patience_s):
-            yield
-
-    def _replacing(self, real: Path) -> Replacing:
-        return Replacing(real, self._notes / f"{key_of(real)}.note", self._backups)
+    def _locked(self, key: str, patience_s: float) -> AbstractContextManager[None]:
+        return disk.locked(self._locks / f"{key}.lock", patience_s)
 
 
 def _edited(real: Path, seen: Seen | None, edit: Edit) -> bytes | None:

@@ -37,9 +37,10 @@ GONE = ""
 _FLAGS = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
+_ROOM = "make room on its disk, and on that of Mooring's own files, and try again"
 _CAUSES = {
-    errno.ENOSPC: ("disk_full", "make room on its disk and try again"),
-    errno.EDQUOT: ("disk_full", "make room on its disk and try again"),
+    errno.ENOSPC: ("disk_full", _ROOM),
+    errno.EDQUOT: ("disk_full", _ROOM),
     errno.EFBIG: ("disk_full", "files of that size are not allowed to this process"),
     errno.EROFS: ("file_read_only", "its disk can only be read"),
     errno.EACCES: ("no_permission", "make it readable and writable for you, and its folders too"),

@@ -13,6 +13,7 @@ knows whether it has happened. Whoever fails goes the same way as whoever comes 
 """
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -35,6 +36,9 @@ WRITING_S = 1.0
 """For a program that has the file open for writing."""
 LOOK_AGAIN_S = 0.02
 """How long after an exchange what came out is looked at, where the system does not tell who is writing it."""
+
+_NOT_MOVED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES}
+"""The file is a mount of its own, or in a folder in which only its owner may move it."""
 
 
 class BeingWritten(Exception):
@@ -99,7 +103,8 @@ class Replacing:
     def replace(self, seen: Seen | None, after: bytes | None, backup: str | None) -> bool:
         """Put `after` in the place of what was seen. False: that is no longer there; what is there stands.
 
-        Raises UserError, OSError; then what was there stands too.
+        What is replaced becomes the backup of that number, if there is to be one. Raises UserError, OSError;
+        then what was there stands too.
         """
         note = _Note(
             path=os.fsencode(self._path),
@@ -111,6 +116,9 @@ class Replacing:
         )
         made: list[Path] = []
         try:
+            self._write_note(note)
+            if seen is not None and backup is not None:
+                self._backups.keep(self._path, backup, seen.data)
             if seen is not None and after is not None and not _may_replace(self._path, seen.status):
                 return self._write_in_place(note, seen.data, after)
             made = disk.make_folders(self._path.parent)
@@ -118,12 +126,15 @@ class Replacing:
         except BaseException:
             with contextlib.suppress(OSError, UserError):  # then the next operation does it
                 self.recover()
+                if backup is not None and fingerprint_of(self._path) == note.expected:
+                    self._backups.drop(self._path, backup)
             disk.remove_folders(made)
             raise
 
     def recover(self) -> None:
         """Finish or undo what is under way by the note, if there is one. Raises OSError, UserError."""
         note = self._read_note()
+        disk.not_written_over(self._note_path)
         if note is None:
             self._keep_unknown()
         elif note.phase is _Phase.WRITING:
@@ -136,14 +147,19 @@ class Replacing:
     # As a replacement
 
     def _replace(self, note: _Note, seen: Seen | None, after: bytes | None) -> bool:
-        self._write_note(note)
         note = msgspec.structs.replace(note, phase=_Phase.EXCHANGING)
         if after is not None:
             self._write_temporary(seen, after)
             note = msgspec.structs.replace(note, inode=self._inode())
         self._write_note(note)
-        if fingerprint_of(self._path) == note.expected and self._exchange_first(seen, after):
-            return self._finish(note)
+        try:
+            if fingerprint_of(self._path) == note.expected and self._exchange_first(seen, after):
+                return self._finish(note)
+        except OSError as error:
+            if seen is None or after is None or error.errno not in _NOT_MOVED:
+                raise
+            self._clear()
+            return self._write_in_place(note, seen.data, after)
         self._abandon(note)
         return False
 
@@ -278,7 +294,7 @@ class Replacing:
         with contextlib.suppress(UserError):  # no regular file: nothing that was written
             seen = look(self._temporary)
             if seen is not None and seen.data:
-                self._backups.keep(self._path, seen.data)
+                self._backups.keep(self._path, self._backups.next_number(self._path), seen.data)
 
     def _keep_unknown(self) -> None:
         """A temporary file without a note: the system has crashed, and that may be anything."""

@@ -284,6 +284,31 @@ async def test_what_a_client_has_lost_is_put_right(tmp_path: Path) -> None:
         assert "All entries are as they should be" in await place.done("client", "sync")
 
 
+async def test_uninstalling_leaves_no_entry_and_no_version(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        place.environment["MOORING_STATE_DIR"] = str(tmp_path / "kept")
+        files = Files(place)
+        await place.done("run", "demo", "--client", "cursor,zed", "--", *DEMO)
+        project = tmp_path / "project"
+        project.mkdir()
+        await place.done("client", "add", "cursor", "--project", str(project))
+        assert "take 3 entries out of the files of AI clients" in await place.done("uninstall", "--dry-run")
+        await place.done("uninstall", "--yes")
+        assert files.cursor.read_text() == CURSOR and files.zed.read_bytes() == ZED
+        assert not any(b"127.0.0.1" in path.read_bytes() for path in project.rglob("*") if path.is_file())
+        assert not (tmp_path / "kept").exists()
+
+
+async def test_uninstalling_tells_of_what_it_leaves(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        files = Files(place)
+        await place.done("run", "demo", "--client", "cursor,zed", "--", *DEMO)
+        files.cursor.write_text(files.cursor.read_text().replace("/demo/mcp", "/mine/mcp"))
+        status, _, err = await place.mooring("uninstall", "--yes")
+        assert status == 1 and "entries of Mooring are left in ~/.cursor/mcp.json" in err
+        assert "demo" in files.servers() and files.zed.read_bytes() == ZED
+
+
 async def test_json_is_as_the_page_says(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         Files(place)

@@ -38,7 +38,7 @@ def find_registry() -> Registry:
     places = find_places(os.environ)
     places.make()
     logging.getLogger("mooring.clients").addHandler(logging.NullHandler())  # what it says, commands say too
-    return Registry(places.state / "clients", Machine.this(os.environ))
+    return Registry(places.clients, Machine.this(os.environ))
 
 
 def tell_of_damage(registry: Registry) -> None:

@@ -23,7 +23,7 @@ from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.registry import Registry
 from mooring.errors import MooringError, UserError
 
-__all__ = ["How", "add", "remove", "sync", "undo"]
+__all__ = ["How", "add", "remove", "sync", "take_out_everything", "undo"]
 
 
 class How(NamedTuple):
@@ -107,6 +107,15 @@ def _sites_with_entries(registry: Registry, project: Path | None) -> list[Site]:
         for one in registry.standings(project=project)
         if (one.entries or one.follows_all) and (project is None or one.project == project)
     ]
+
+
+def take_out_everything() -> list[str]:
+    """For who wants no trace to be left; returns the files in which something is."""
+    registry = find_registry()
+    sites = _sites_with_entries(registry, None)
+    outcomes = [outcome for site in sites for outcome in registry.remove(site, None)]
+    refused = [one for one in outcomes if one.change is Change.REFUSED]
+    return list(dict.fromkeys(shown_path(one.path) for one in refused))
 
 
 def undo(id: str | None, *, as_json: bool) -> int:

@@ -63,7 +63,7 @@ def import_servers(
         registry, ids, every=every, project=project, meant_by_all=sites_here, command="import"
     )
     places = find_places(os.environ)
-    origins, troubles = _read(sites, Files(places.state / "clients"))
+    origins, troubles = _read(sites, Files(places.clients))
     origins = _asked_for(origins, entries)
     api = _reach_for(dry_run)
     plan = plan_import(origins, _circumstances(places, api))

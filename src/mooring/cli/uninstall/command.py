@@ -16,7 +16,8 @@ __all__ = ["uninstall"]
 def uninstall(dry_run: bool, yes: bool) -> int:
     """Stop the daemon and all servers, remove the service, and delete what is written down.
 
-    That is: definitions, sessions, events and logs of all servers. It says what it will do, and asks.
+    That is: definitions, sessions, events and logs of all servers; Mooring's entries in the files of AI
+    clients, and the versions of these files that were kept. It says what it will do, and asks.
     The program itself is removed the way it was installed.
     """
     from mooring.cli.uninstall import uninstalling  # noqa: PLC0415 - heavy from here on

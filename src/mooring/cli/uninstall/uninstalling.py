@@ -89,6 +89,9 @@ def _steps(places: Places) -> Iterator[Step]:
     if (servers := _servers(places)) is not None:
         text = f"stop the daemon, and with it {count(servers, 'server')}, after the calls in flight"
         yield Step(text, lambda: end_daemon(wait=True), is_first=True)
+    if (entries := _entries(places)) > 0:
+        text = f"take {count(entries, 'entry').replace('entrys', 'entries')} out of the files of AI clients"
+        yield Step(text, _take_out_entries)
     if (service := _service()) is not None:
         yield Step(f"remove the service {service}", serving_at_login.uninstall)
     if secrets := _secrets_elsewhere(places):
@@ -109,6 +112,30 @@ def _servers(places: Places) -> int | None:
     except Unavailable as error:
         error.hint = "mooring doctor says what to do about a daemon that does not answer"
         raise
+
+
+def _entries(places: Places) -> int:
+    """How many AI clients have of Mooring."""
+    if not os.path.lexists(places.clients / "ledger.json"):
+        return 0
+    from mooring.cli.clients.access import find_registry  # noqa: PLC0415 - heavy, and not always needed
+
+    try:
+        return sum(len(one.entries) for one in find_registry().standings())
+    except MooringError:  # damaged: then nobody knows
+        return 0
+
+
+def _take_out_entries() -> None:
+    """One that somebody changed, and a file in trouble, are told and left."""
+    from mooring.cli.clients.changing import take_out_everything  # noqa: PLC0415
+
+    if left := take_out_everything():
+        raise UserError(
+            f"entries of Mooring are left in {', '.join(left)}",
+            code="entries_left",
+            hint="take them out by hand: they lead to nothing any more",
+        )
 
 
 def _service() -> Path | None:
@@ -137,7 +164,9 @@ def _made(places: Places) -> list[Path]:
     aside = (*state.glob(f"{DAMAGED}*"), *state.glob(f"{secrets.name}.damaged-*"))
     logs = (*_within(places.logs, "*.log"), *_within(places.logs, "*.log.*"))
     roll = [] if places.roll.is_symlink() else Roll(places.roll, "").files()
-    return [path for path in (*single, *database, *vault, *aside, *logs, *roll) if os.path.lexists(path)]
+    clients = (path for path in _within(places.clients, "**/*") if path.is_symlink() or not path.is_dir())
+    every = (*single, *database, *vault, *aside, *logs, *roll, *clients)
+    return [path for path in every if os.path.lexists(path)]
 
 
 def _within(directory: Path, pattern: str) -> Iterator[Path]:
@@ -149,7 +178,8 @@ def _delete(places: Places) -> None:
     try:
         for path in _made(places):  # again: the daemon has ended since
             path.unlink(missing_ok=True)
-        for directory in (places.logs, places.roll):
+        folders = sorted((path for path in _within(places.clients, "**/") if path.is_dir()), reverse=True)
+        for directory in (places.logs, places.roll, *folders, places.clients):
             with suppress(OSError):  # it is not there, or something else is in it
                 directory.rmdir()
         if not _left(places):

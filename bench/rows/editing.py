@@ -55,7 +55,8 @@ TAIL = """\
 
 def settings() -> bytes:
     """The file: as many languages as fit."""
-    parts, room = [], SETTINGS_BYTES - len(HEAD) - len(TAIL)
+    parts: list[str] = []
+    room = SETTINGS_BYTES - len(HEAD) - len(TAIL)
     while len(part := LANGUAGE.format(n=len(parts), width=2 + 2 * (len(parts) % 2))) <= room:
         parts.append(part)
         room -= len(part)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import pytest
 
+from mooring.cli.clients.changing import replaced_names
 from mooring.cli.clients.ids import ClientIds
 from mooring.cli.clients.intake import (
     Circumstances,
@@ -21,7 +22,7 @@ from mooring.cli.clients.showing import shortened_names, shortened_path, table
 from mooring.cli.clients.telling import shown_difference
 from mooring.cli.values import parse_name
 from mooring.clients.detecting import Site
-from mooring.clients.outcomes import EntryStanding, Standing
+from mooring.clients.outcomes import Change, EntryStanding, Outcome, Standing
 from mooring.clients.table import load_table
 from mooring.clients.understanding import servers_in
 from mooring.workloads.definition import ServerOptions
@@ -105,6 +106,21 @@ def test_a_difference_shows_neither_neighbours_nor_secrets() -> None:
         '+    "b": {"args": ["--api-key", "hush", "--token=hush", "--level=9", "ghp_0123456789abcdefghij"]}'
     )
     assert shown_difference(told) == '+    "b": {"args": ["--api-key", "…", "--token=…", "--level=9", "…"]}'
+
+
+@pytest.mark.parametrize(
+    ("difference", "names"),
+    [
+        ('-  "a": {"url": "http://x/a/mcp"}\n+  "a": {"command": "npx"}', ["a"]),
+        ('-  "command": "/bin/mooring",\n-  "args": ["stdio", "a"]\n+  "command": "npx"', ["a"]),
+        ('-{"a": {"url": "http://x/a/mcp"}}\n+{}', []),
+        ('-{}\n+{"a": {"url": "http://x/a/mcp"}}', []),
+        ("", []),
+    ],
+)
+def test_an_undone_import_is_told_from_other_changes(difference: str, names: list[str]) -> None:
+    outcomes = [Outcome("cursor", Path("/c"), name, Change.RESTORED) for name in ("a", "b")]
+    assert replaced_names(difference, outcomes) == names
 
 
 @pytest.mark.parametrize(
@@ -236,8 +252,8 @@ def test_secrets_are_moved_and_shown_nowhere() -> None:
     [
         ({"url": "https://mcp.example.com/mcp?key=hush"}, "at mcp.example.com"),
         ({"command": "no-such-program-at-all"}, "no-such-program-at-all"),
-        ({"command": "sh", "env": {"X": "${env:NOT_SET_AT_ALL}"}}, "${env:NOT_SET_AT_ALL}"),
-        ({"command": "sh", "args": ["${workspaceFolder}"]}, "${workspaceFolder}"),
+        ({"command": "sh", "env": {"X": "${env:NOT_SET_AT_ALL}"}}, "NOT_SET_AT_ALL, which is not set"),
+        ({"command": "sh", "args": ["${workspaceFolder}"]}, "${workspaceFolder}, which only Cursor knows"),
         ({"command": "sh", "envFile": "/x"}, "envFile"),
         ({}, "neither"),
     ],

@@ -23,7 +23,7 @@ from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.registry import Registry
 from mooring.errors import MooringError, UserError
 
-__all__ = ["How", "add", "remove", "sync", "take_out_everything", "undo"]
+__all__ = ["How", "add", "remove", "replaced_names", "sync", "take_out_everything", "undo"]
 
 
 class How(NamedTuple):
@@ -134,9 +134,8 @@ def undo(id: str | None, *, as_json: bool) -> int:
 
 def _tell_of_servers_that_stay(outcomes: Sequence[Outcome]) -> None:
     """An undone import leaves what it has made."""
-    touched = {one.server for one in outcomes if one.change is not Change.REFUSED}
-    signs = {line[:1] for one in outcomes for line in shown_difference(one.difference).splitlines()}
-    if signs != {"+", "-"}:  # nothing came back in place of an entry of ours
+    touched = {name for one in outcomes for name in replaced_names(one.difference, outcomes)}
+    if not touched:
         return
     try:
         there = [name for name in known_targets(reach()) if name in touched]
@@ -146,6 +145,20 @@ def _tell_of_servers_that_stay(outcomes: Sequence[Outcome]) -> None:
         names = " ".join(there)
         what = f"the server {names} stays" if len(there) == 1 else f"the servers {', '.join(there)} stay"
         tell("note", f"{what} in Mooring; to forget: mooring rm {names}")
+
+
+def replaced_names(difference: str, outcomes: Sequence[Outcome]) -> list[str]:
+    """Servers whose entries went, and something that does not lead to Mooring came in their place."""
+    lines = shown_difference(difference).splitlines()
+    gone, came = ("\n".join(line[1:] for line in lines if line[:1] == sign) for sign in "-+")
+    if not any(character.isalpha() for character in came):
+        return []
+    names = dict.fromkeys(one.server for one in outcomes if one.change is not Change.REFUSED)
+    return [name for name in names if _leads_to(name, gone) and not _leads_to(name, came)]
+
+
+def _leads_to(name: str, text: str) -> bool:
+    return f"/{name}/mcp" in text or ("mooring" in text and '"stdio"' in text and f'"{name}"' in text)
 
 
 def sync(repair: str | None, *, as_json: bool) -> int:

@@ -188,27 +188,24 @@ def _read(origin: Origin, given: Circumstances) -> "_Definition | Left":
     """With everything in it that the client would look up in its environment: in ours."""
     found, folder = origin.found, origin.site.project or given.home
     values: dict[str, str] = {}
+    whose = origin.site.client.name
     for reference in found.refers:
-        value = _looked_up(reference, given.environ)
+        if (match := _VARIABLE.fullmatch(reference)) is None:
+            return Left(origin, f"it refers to {reference}, which only {whose} knows")
+        value = given.environ.get(_variable(match)) or match["default"]
         if value is None:
-            return Left(
-                origin, f"it refers to {reference}, which is not set here, or which only that client has"
-            )
+            return Left(origin, f"it refers to the variable {_variable(match)}, which is not set here")
         values[reference] = value
     texts = (*found.argv, *found.env.values(), found.cwd or "")
     if others := [name for text in texts for name in _OTHERS.findall(text) if name not in values]:
-        return Left(origin, f"it refers to {others[0]}, which only that client has")
+        return Left(origin, f"it refers to {others[0]}, which only {whose} knows")
     cwd = folder / Path(_filled(found.cwd or "", values)).expanduser()
     env = tuple(sorted((name, _filled(text, values)) for name, text in found.env.items()))
     return _Definition(tuple(_filled(word, values) for word in found.argv), env, str(cwd))
 
 
-def _looked_up(reference: str, environ: Mapping[str, str]) -> str | None:
-    match = _VARIABLE.fullmatch(reference)
-    if match is None:
-        return None
-    name = next(name for name in match.group("braced", "plain", "percent", "curly") if name is not None)
-    return environ.get(name) or match["default"]
+def _variable(match: re.Match[str]) -> str:
+    return next(name for name in match.group("braced", "plain", "percent", "curly") if name is not None)
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

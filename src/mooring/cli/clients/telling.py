@@ -138,7 +138,7 @@ def show_outcomes(outcomes: Iterable[Outcome], doing: Doing = DOING) -> None:
     begun = False
     for (id, path), group in groupby(outcomes, key=lambda one: (one.client, one.path)):
         of_file = list(group)
-        if all(one.change is Change.UNCHANGED for one in of_file):
+        if _is_as_before(of_file):
             echo_wrapped(f"{client_name(id)}: {told_change(of_file, doing)}")
             continue
         if begun:
@@ -146,6 +146,15 @@ def show_outcomes(outcomes: Iterable[Outcome], doing: Doing = DOING) -> None:
         begun = True
         echo_wrapped(f"{client_name(id)}: {shown_path(path)}")
         _show_file(of_file, doing)
+
+
+def _is_as_before(outcomes: Sequence[Outcome]) -> bool:
+    """Was nothing done with the file, because nothing was to be done?"""
+    changes = {one.change for one in outcomes}
+    return len(changes) == 1 and (
+        changes == {Change.UNCHANGED}
+        or (changes == {Change.RESTORED} and not any(one.difference for one in outcomes))
+    )
 
 
 def _show_file(outcomes: list[Outcome], doing: Doing) -> None:

@@ -45,7 +45,7 @@ class ClientHome(NamedTuple):
 
     @classmethod
     def at(cls, folder: Path) -> "ClientHome":
-        (folder / "home").mkdir(exist_ok=True)
+        (folder / "home").mkdir(parents=True, exist_ok=True)
         return cls(folder / "state" / "clients", folder / "home")
 
     @property

@@ -44,44 +44,43 @@ def standings(
     """See `Registry.standings`."""
     contents = books.peek()
     ours = {owned.server for record in contents.files.values() for owned in record.entries}
+    here = {client.id for client in load_table().values() if is_installed(client, machine)}
     found = [
-        _standing(books, contents, site, owners, ours, installed=is_here)
-        for site, owners, is_here in _sites(contents, machine, project, everything)
+        _standing(books, contents, site, owners, ours, installed=site.client.id in here)
+        for site, owners in _sites(contents, machine, here, project, everything)
     ]
     if project is None:
-        found += _without_file(machine, everything)
+        found += _without_file(machine, here, everything)
     order = {client: number for number, client in enumerate(load_table())}
     return sorted(found, key=lambda one: (order[one.client], str(one.project or ""), str(one.path or "")))
 
 
 def _sites(
-    contents: Contents, machine: Machine, project: Path | None, everything: bool
-) -> Iterator[tuple[Site, list[Owned], bool]]:
+    contents: Contents, machine: Machine, here: set[str], project: Path | None, everything: bool
+) -> Iterator[tuple[Site, list[Owned]]]:
     written: dict[tuple[str, str], tuple[Site, list[Owned]]] = {}
     for record in contents.files.values():
         for site, owners in sites_of(record):
             written.setdefault((site.client.id, record.path), (site, []))[1].extend(owners)
     for client in load_table().values():
-        is_here = is_installed(client, machine)
         counting = project_site(client, project) if project else user_site(client, machine)
         if counting is not None:
             known = written.pop((client.id, key_of(counting.path)), None)
-            if known or is_here or everything:
-                yield counting, known[1] if known else [], is_here
+            if known or client.id in here or everything:
+                yield counting, known[1] if known else []
     for site, owners in written.values():
         if project is None or site.project == project:
-            yield site, owners, is_installed(site.client, machine)
+            yield site, owners
 
 
-def _without_file(machine: Machine, everything: bool) -> Iterator[Standing]:
+def _without_file(machine: Machine, here: set[str], everything: bool) -> Iterator[Standing]:
     for client in load_table().values():
-        is_here = is_installed(client, machine)
-        if (is_here or everything) and user_site(client, machine) is None:
+        if (client.id in here or everything) and user_site(client, machine) is None:
             yield Standing(
                 client.id,
                 client.name,
                 None,
-                installed=is_here,
+                installed=client.id in here,
                 reload=client.reload.mode,
                 trouble=why_no_site(client, machine),
             )

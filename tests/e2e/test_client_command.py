@@ -223,6 +223,20 @@ async def test_what_clients_run_becomes_moorings(tmp_path: Path) -> None:
         assert [text for text in heard if canary in text] == []
 
 
+async def test_a_file_that_clients_share_is_imported_once(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        shared = tmp_path / "project/.mcp.json"
+        shared.parent.mkdir()
+        before = json.dumps({"mcpServers": {"D": {"command": DEMO[0], "args": list(DEMO[1:])}}})
+        shared.write_text(before)
+        words = ("import", "claude-code", "copilot-cli", "--project", str(shared.parent), "--yes")
+        [one] = await place.told("client", *words)
+        assert (one["entry"], one["server"], one["done"]) == ("D", "d", True)
+        assert list(json.loads(shared.read_text())["mcpServers"]) == ["d"]
+        await place.done("client", "undo")
+        assert shared.read_text() == before
+
+
 async def test_an_import_is_asked_about_on_a_terminal(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         files = Files(place)

@@ -91,7 +91,9 @@ def _read(sites: Sequence[Site], files: Files) -> tuple[list[Origin], list[_Trou
     """What these files say; one that cannot be read does not stop the others."""
     origins: list[Origin] = []
     troubles: list[_Trouble] = []
-    for site in sites:
+    # Clients may share a file: its entries are read once, as the first of them has it.
+    once = {(site.path, site.client.section): site for site in reversed(sites)}
+    for site in reversed(once.values()):
         try:
             data = files.read(site.path)
             document = None if data is None else site.client.editor.read(data)

@@ -456,13 +456,13 @@ def test_where_nobody_tells_who_is_writing_what_came_out_is_looked_at_a_moment_l
 # Killed
 
 
-def die_everywhere(tmp_path: Path, scenario: str) -> list[Path]:
+def die_everywhere(tmp_path: Path, scenario: str, *more: str) -> list[Path]:
     """What was left by each death, the last of them being none."""
     (tmp_path / "0" / "home").mkdir(parents=True)
     if scenario != "creation":
         (tmp_path / "0" / "home" / "mcp.json").write_bytes(OLD)
     done = subprocess.run(
-        [sys.executable, HERE / "killed_editor.py", tmp_path, scenario],
+        [sys.executable, HERE / "killed_editor.py", tmp_path, scenario, *more],
         capture_output=True,
         text=True,
         timeout=100,
@@ -472,47 +472,53 @@ def die_everywhere(tmp_path: Path, scenario: str) -> list[Path]:
     return [tmp_path / str(number) for number in range(1, int(done.stdout) + 1)]
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    ["plain", "creation", "removal", "rename", "in place", "again", "not replaced", "no exchange"],
-)
+SCENARIOS = ["plain", "creation", "removal", "rename", "in place", "again", "not replaced", "no exchange"]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_death_between_any_two_steps_leaves_the_old_or_the_new(
     tmp_path: Path, scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    check_deaths(die_everywhere(tmp_path, scenario), scenario, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_and_so_does_the_death_of_whoever_comes_after(
+    tmp_path: Path, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_deaths(die_everywhere(tmp_path, scenario, "twice"), scenario, monkeypatch)
+
+
+def check_deaths(deaths: list[Path], scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)  # of no use here, and slow
-    old = None if scenario == "creation" else OLD
+    old = b"" if scenario == "creation" else OLD
     client = b"client's "
-    seen: list[bytes | None] = []
+    seen: list[bytes] = []
     leftovers = 0
-    for left in die_everywhere(tmp_path, scenario):
+    for left in deaths:
         path = left / "home" / "mcp.json"
-        at_once = path.read_bytes() if path.exists() else None
-        has_written = (left / "written").exists()
-        if scenario not in ("not replaced",):
-            assert at_once in (old, (old or b"") + OURS, None, b"first ", client, client + OURS), (
-                "never a half"
-            )
+        if scenario != "not replaced":
+            at_once = path.read_bytes() if path.exists() else b""
+            assert at_once in (b"", old, old + OURS, b"first ", client, client + OURS), "never a half"
         leftovers += len(list((left / "home").glob(".mooring-*")))
         ours = Files(left / "state")
         ours.recover()
-        there = ours.read(path)
+        there = ours.read(path) or b""
         seen.append(there)
-        if has_written:
+        if (left / "written").exists():
             assert there in (client, client + OURS), "what the client wrote is there"
         elif scenario == "removal":
-            assert there in (old, None)
+            assert there in (old, b"")
         else:
-            assert there in (old, (old or b"") + OURS, *([b"first "] if scenario == "again" else []))
+            assert there in (old, old + OURS) or (scenario, there) == ("again", b"first ")
         assert not [one.name for one in (left / "home").iterdir() if one.name != "mcp.json"]
         assert not list((left / "state" / "exchanges").iterdir())
         # And it goes on from there.
-        assert ours.change(path, lambda data: (data or b"") + b"next").after == (there or b"") + b"next"
-    assert len(seen) > 100
-    assert seen[0] == old, "death came before it"
-    has_written = (tmp_path / str(len(seen)) / "written").exists()
-    new = None if scenario == "removal" else (client if has_written else old or b"") + OURS
-    assert seen[-1] == new and seen[-2] == new, "and after it"
-    assert seen.count(new) > 2
+        assert ours.change(path, lambda data: (data or b"") + b"next").after == there + b"next"
+    new = b"" if scenario == "removal" else (client if (deaths[-1] / "written").exists() else old) + OURS
+    assert len(seen) > 8
+    assert (seen[0], seen[-2], seen[-1]) == (old, new, new), "death came before it and after it"
     assert leftovers or scenario == "not replaced", "and in the middle"
 
 
@@ -692,6 +698,33 @@ def test_a_write_in_place_that_fails_half_way_is_undone(
         bench.change()
     assert refused.value.code == "disk_full"
     assert (bench.path.read_bytes(), bench.backups()) == (OLD, [])
+    bench.check_tidy()
+
+
+@pytest.mark.parametrize("client", [None, b"client's "])
+def test_half_of_a_write_in_place_is_finished_but_for_what_a_client_wrote(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, client: bytes | None
+) -> None:
+    monkeypatch.setattr(replacing, "_may_replace", lambda _path, _status: False)
+    bench.path.write_bytes(OLD * 3)
+    overwrite, times = replacing._overwrite, []
+
+    def is_killed_once(path: Path, data: bytes) -> None:
+        times.append(data)
+        if len(times) > 1:
+            overwrite(path, data)
+            return
+        with path.open("r+b") as file:
+            file.write(client or data[:-2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(replacing, "_overwrite", is_killed_once)
+    with pytest.raises(KeyboardInterrupt):
+        bench.change()
+    assert bench.path.read_bytes() == (
+        OLD * 3 + OURS if client is None else client + (OLD * 3)[len(client) :]
+    )
+    assert bench.backups() == [OLD * 3]
     bench.check_tidy()
 
 

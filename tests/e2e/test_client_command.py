@@ -237,6 +237,35 @@ async def test_a_file_that_clients_share_is_imported_once(tmp_path: Path) -> Non
         assert shared.read_text() == before
 
 
+async def test_an_import_that_is_interrupted_can_be_gone_on_with(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        files = Files(place)
+        go, script = (
+            tmp_path / "go",
+            f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; exec {' '.join(DEMO)}",
+        )
+        entry = {"command": "sh", "args": ["-c", script], "env": {"TOKEN": "hush"}}
+        before = json.dumps({"mcpServers": {"slow": entry}})
+        files.cursor.write_text(before)
+        with subprocess.Popen(
+            [MOORING, "client", "import", "cursor", "--yes"],
+            env=place.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as command:
+            assert command.stderr is not None
+            assert "slow: starting" in command.stderr.readline()
+            command.send_signal(signal.SIGINT)
+            assert "as they were" in command.stderr.read()
+        assert command.returncode == 130 and files.cursor.read_text() == before
+        go.touch()
+        assert "which it does already" in await place.done("client", "import", "cursor", "--yes")
+        [server] = await place.told("ls")
+        assert files.servers() == {"slow": {"url": server["url"]}}
+        assert [one["name"] for one in await place.told("secret", "ls")] == ["slow-token"]
+
+
 async def test_an_import_is_asked_about_on_a_terminal(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         files = Files(place)

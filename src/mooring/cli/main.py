@@ -24,6 +24,7 @@ Examples:
   mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring up -f mooring.toml
   mooring ls
+  mooring client add cursor
   mooring tools time
   mooring stdio time
   mooring run --help

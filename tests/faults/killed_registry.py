@@ -3,8 +3,8 @@
     python killed_registry.py DIRECTORY OPERATION CLIENT
 
 Each time in a process of its own, and in DIRECTORY as it was in the beginning (the ledger has absolute paths,
-so it cannot be elsewhere). Prints n whenever one was killed, and goes on when it is given a line; prints `done`
-when one was not.
+so it cannot be elsewhere). Prints n whenever one was killed, and goes on when it is given a line; prints
+`done` when one was not.
 """
 
 import os
@@ -69,8 +69,8 @@ def die_before_act(number: int) -> None:
     def fsync(_descriptor: object) -> None:
         act()  # kill -9 does not need more
 
-    exchanging._rename = renamed
-    os.fsync = fsync
+    exchanging._rename = renamed  # type: ignore[assignment]
+    os.fsync = fsync  # type: ignore[assignment]
     sys.addaudithook(hook)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.cli.files.difference import Action
+from mooring.clients.outcomes import Change
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.states import State
 from mooring.workloads.happenings import Kind
@@ -49,6 +50,7 @@ def test_codes_are_those_that_there_are() -> None:
     assert names("Reasons", "reason") == set(ReasonCode)
     assert names("`mooring up --json`, `mooring down --json`", "action") == set(Action)
     assert names("`mooring events --json`", "kind") == set(Kind)
+    assert names("`mooring client add|rm|undo|refresh|sync --json`", "change") == set(Change)
     assert set(State) <= set(re.findall(r"`(\w+)`", PAGE.partition("### States")[2].partition("###")[0]))
 
 

@@ -290,6 +290,8 @@ def test_a_file_that_is_too_large_is_refused(ours: Files, home: Path) -> None:
     with path.open("wb") as file:
         file.truncate(MAX_FILE_BYTES)
     assert len(ours.read(path) or b"") == MAX_FILE_BYTES
+    with pytest.raises(UserError, match="too large"):
+        ours.change(path, more)
     with path.open("ab") as file:
         file.write(b"x")
     inode = path.stat().st_ino

@@ -21,6 +21,7 @@ from mooring.clients import disk
 from mooring.clients.backups import Backups, key_of
 from mooring.clients.looking import (
     Seen,
+    check_size,
     check_writable,
     fingerprint,
     fingerprint_of,
@@ -91,6 +92,8 @@ class Files:
                         self._backups.prune(real)
         except disk.Busy:
             raise _busy(real, "another Mooring is changing it, and does not finish") from None
+        except BeingWritten:
+            raise _busy(real, "another program has it open for writing") from None
         except OSError as error:
             raise unusable(real, error) from None
 
@@ -111,16 +114,18 @@ class Files:
         for number in range(MOST_ROUNDS):
             if number:
                 time.sleep(PAUSE_S * 2 ** (number - 1))
+            seen = replacing.look()
             try:
-                seen = replacing.look()
                 after = _edited(real, seen, edit)
-            except BeingWritten:
+            except _ReadHalf:
                 continue
             before = None if seen is None else seen.data
             if after == before:
                 return done or Changed(real, before, before, None)
             if seen is not None:
                 check_writable(real, seen.status)
+            if after is not None:
+                check_size(real, after)
             backup = self._backups.next_number(real) if keep and seen is not None else None
             if not replacing.replace(seen, after, backup):
                 continue
@@ -135,8 +140,12 @@ class Files:
         return disk.locked(self._locks / f"{key}.lock", patience_s)
 
 
+class _ReadHalf(Exception):
+    """It was read in the middle of a write."""
+
+
 def _edited(real: Path, seen: Seen | None, edit: Edit) -> bytes | None:
-    """Raises BeingWritten: it cannot be edited, but it is another one by now."""
+    """Raises _ReadHalf: it cannot be edited, but it is another one by now."""
     before = None if seen is None else seen.data
     try:
         return edit(before)
@@ -144,7 +153,7 @@ def _edited(real: Path, seen: Seen | None, edit: Edit) -> bytes | None:
         time.sleep(PAUSE_S)  # a program that writes in place may be in the middle of it
         if fingerprint_of(real) == fingerprint(before):
             raise
-    raise BeingWritten
+    raise _ReadHalf
 
 
 def _busy(real: Path, why: str) -> UserError:

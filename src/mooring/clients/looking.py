@@ -19,6 +19,7 @@ __all__ = [
     "MAX_FILE_BYTES",
     "MOST_LINKS",
     "Seen",
+    "check_size",
     "check_writable",
     "fingerprint",
     "fingerprint_of",
@@ -101,12 +102,7 @@ def look(path: Path) -> Seen | None:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise unusable(path, error) from None
-    if len(data) > MAX_FILE_BYTES:
-        raise UserError(
-            f"{path} is too large: more than {MAX_FILE_BYTES:,} bytes",
-            code="file_too_large",
-            hint="see whether it is a file of settings at all",
-        )
+    check_size(path, data)
     return Seen(data, status)
 
 
@@ -125,6 +121,16 @@ def fingerprint_of(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return GONE
+
+
+def check_size(path: Path, data: bytes) -> None:
+    """Raises UserError."""
+    if len(data) > MAX_FILE_BYTES:
+        raise UserError(
+            f"{path} is too large: more than {MAX_FILE_BYTES:,} bytes",
+            code="file_too_large",
+            hint="see whether it is a file of settings at all",
+        )
 
 
 def check_writable(path: Path, status: os.stat_result) -> None:

@@ -42,7 +42,7 @@ _NOT_MOVED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES}
 
 
 class BeingWritten(Exception):
-    """What is in the file is not all of it."""
+    """Somebody has the file open for writing, and keeps it."""
 
 
 class _Phase(StrEnum):
@@ -93,11 +93,8 @@ class Replacing:
 
     def look(self) -> Seen | None:
         """The file, when nobody is writing it. Raises BeingWritten, UserError."""
-        give_up_at = time.monotonic() + WRITING_S
-        while self._has_writer(self._path):
-            if time.monotonic() >= give_up_at:
-                raise BeingWritten
-            time.sleep(LOOK_AGAIN_S)
+        if self._still_has_writer(self._path):
+            raise BeingWritten
         return look(self._path)
 
     def replace(self, seen: Seen | None, after: bytes | None, backup: str | None) -> bool:
@@ -214,7 +211,7 @@ class Replacing:
             if inode is None:
                 return not note.is_theirs
             if inode != note.inode:
-                came_out = self._came_out()
+                came_out = self._came_out(note)
                 if came_out == note.expected:
                     if note.is_theirs and came_out != note.ours:
                         self._keep()
@@ -236,9 +233,12 @@ class Replacing:
         self._keep()
         return False
 
-    def _came_out(self) -> str | None:
+    def _came_out(self, note: _Note) -> str | None:
         """Its fingerprint; None: somebody is still writing it."""
-        has_writer = self._has_writer(self._temporary)
+        if note.is_theirs:  # what they wrote is back in place already, and there is time
+            has_writer = self._still_has_writer(self._temporary)
+        else:
+            has_writer = self._has_writer(self._temporary)
         if has_writer is None:
             time.sleep(LOOK_AGAIN_S)
         return None if has_writer else fingerprint_of(self._temporary)
@@ -270,6 +270,12 @@ class Replacing:
         self._clear()
 
     # Notes, and what is beside the file
+
+    def _still_has_writer(self, path: Path) -> bool | None:
+        give_up_at = time.monotonic() + WRITING_S
+        while (has_writer := self._has_writer(path)) and time.monotonic() < give_up_at:
+            time.sleep(LOOK_AGAIN_S)
+        return has_writer
 
     def _has_writer(self, path: Path) -> bool | None:
         try:

@@ -273,6 +273,8 @@ async def test_an_import_is_asked_about_on_a_terminal(tmp_path: Path) -> None:
             json.dumps({"mcpServers": {"d": {"command": DEMO[0], "args": list(DEMO[1:])}}})
         )
         before = files.cursor.read_bytes()
+        status, seen = on_terminal(place.environment, "client", "import", "cursor", "--json")
+        assert status == 2 and "Go on?" not in seen, "a program is not asked"
         status, seen = on_terminal(place.environment, "client", "import", "cursor", answer=b"n\n")
         assert status == 0 and "Go on?" in seen and files.cursor.read_bytes() == before
         assert await place.told("ls") == []

@@ -73,7 +73,7 @@ def import_servers(
         show_error(f"{trouble.site.client.id}: {trouble.error.message}", trouble.error.hint)
     results: list[Result] = []
     if plan.newcomers and not dry_run and api is not None:
-        if not _agreed(yes):
+        if not _agreed(yes, can_ask=sys.stdin.isatty() and not as_json):
             return 0
         done = _carry_out(plan.newcomers, api, registry, Vault(places.secrets), quiet=as_json)
         if done is None:
@@ -138,10 +138,10 @@ def _circumstances(places: Places, api: ApiClient | None) -> Circumstances:
     )
 
 
-def _agreed(yes: bool) -> bool:
+def _agreed(yes: bool, *, can_ask: bool) -> bool:
     if yes:
         return True
-    if not sys.stdin.isatty():
+    if not can_ask:
         raise UserError(
             "this changes the files of AI clients, and there is nobody to ask",
             code="not_agreed",

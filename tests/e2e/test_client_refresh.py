@@ -4,6 +4,7 @@ The real command line and daemon, real files; clients that watch them as Cursor,
 """
 
 import asyncio
+import json
 import os
 import signal
 import stat
@@ -15,8 +16,11 @@ from typing import Any
 
 import pytest
 
+from mooring.api.client import ApiClient
 from mooring.clients.machine import Machine, Platform
 from mooring.clients.registry import Registry
+from mooring.host.places import Places
+from mooring.store.database import FILE_NAME
 from tests.e2e.test_daemon_command import Home, home
 from tests.e2e.watching_client import HABITS, WatchingClient, watching
 from tests.hosting import DEMO
@@ -86,10 +90,7 @@ class User:
             os.kill(instance["pid"], signal.SIGKILL)
 
     async def events(self) -> list[Any]:
-        out = await self.place.done("events", "--json")
-        import json
-
-        return [json.loads(line) for line in out.splitlines()]
+        return [json.loads(line) for line in (await self.place.done("events", "--json")).splitlines()]
 
 
 @asynccontextmanager
@@ -187,23 +188,19 @@ async def test_what_is_removed_is_no_tool_any_more(tmp_path: Path) -> None:
 async def test_what_is_run_again_at_once_stays(tmp_path: Path) -> None:
     async with user(tmp_path) as me:
         await me.run()
-        api = McpClient  # the two requests follow each other without a process between them
-        assert api
         before = me.files()
-        await asyncio.to_thread(_remove_and_run, me.place)
+        await asyncio.to_thread(remove_and_run, me.place)
         await asyncio.sleep(3)
         after = me.files()
         assert {id: seen[0] for id, seen in after.items()} == {id: seen[0] for id, seen in before.items()}
 
 
-def _remove_and_run(place: Home) -> None:
-    from mooring.api.client import ApiClient
-    from mooring.host.places import Places
-
+def remove_and_run(place: Home) -> None:
+    """One request right after the other: nobody could look in between."""
     api = ApiClient(Places(place.state, 0).socket)
-    options = api.ask("GET", "/servers/demo/definition")["options"]
+    [definition] = api.ask("GET", "/definitions")
     api.ask("DELETE", "/servers/demo?wait=false")
-    api.ask("PUT", "/servers/demo", {"options": options, "replace": False})
+    api.ask("PUT", "/servers/demo", {"options": definition["options"], "replace": False})
 
 
 async def test_always_is_on_every_exit_and_never_is_not(tmp_path: Path) -> None:
@@ -261,7 +258,7 @@ async def test_a_lost_state_is_no_tool_until_the_server_is_run_again(tmp_path: P
         async with watching(*me.clients):
             await me.all_work()
             await me.place.done("daemon", "stop")
-            for path in me.place.state.glob("mooring.db*"):
+            for path in me.place.state.glob(f"{FILE_NAME}*"):
                 path.unlink()
             await me.place.done("daemon", "start")
             await until(lambda: not any(client.has_tool for client in me.clients), 60)
@@ -276,7 +273,7 @@ async def test_another_port_is_told_to_all(tmp_path: Path) -> None:
         async with watching(*me.clients):
             await me.all_work()
             await me.place.done("daemon", "stop")
-            assert [await client.ask() for client in me.clients] == ["broken"] * len(HABITS)
+            assert [await client.ask() for client in me.clients] == ["unreachable"] * len(HABITS)
             me.place.environment["MOORING_PORT"] = "0"
             await me.place.done("start", "--all")
             assert (await me.place.told("daemon", "status"))["port"] != me.port

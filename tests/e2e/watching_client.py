@@ -87,8 +87,8 @@ class WatchingClient:
         try:
             answer = await self._client.raw("POST", self._client.request("tools/call", params))
         except OSError:
-            answer = None
-        if answer is None or answer.status != 200:
+            return "unreachable"
+        if answer.status != 200:
             self._is_broken = True  # and it stays so
             return "broken"
         return "works" if self.id in answer.body.decode() else answer.body.decode()

@@ -32,7 +32,7 @@ class Place:
         self.home = tmp_path / "home"
         self.state = tmp_path / "state"
         self.now = 1000.0
-        self.number = 0
+        self.number = 10
         self.port = 4670
         self.servers: dict[str, ServerNow] = {"time": READY}
         for name in (CURSOR, CLAUDE):
@@ -207,7 +207,12 @@ def test_a_session_lost_again_and_again_makes_clients_come_ever_more_seldom(plac
 def test_a_lost_session_that_has_to_wait_is_heard_of_by_the_next_life(place: Place) -> None:
     place.turn(place.event(LOST))
     first = place.number
-    place.now += 5
+    place.now += settle_s("cursor")
+    place.turn()
+    place.now += keeper.CONNECTED_S - 0.5
+    place.turn()
+    assert place.registry.position < first, "it is not certain yet that clients have come"
+    place.now += 0.5
     place.turn()
     place.turn(place.event(LOST), place.event("ready"))
     assert place.where() == [CURSOR, CLAUDE] and place.registry.position == first
@@ -215,14 +220,20 @@ def test_a_lost_session_that_has_to_wait_is_heard_of_by_the_next_life(place: Pla
     assert place.keeper.after == first
     place.now += 10
     place.turn(News(first + 1, "time", 1, LOST), News(first + 2, "time", 1, "ready"))
-    assert place.where() == [CLAUDE] and place.registry.position == first + 1 + 1
+    assert place.where() == [CLAUDE]
+    for _ in range(3):
+        place.now += 60
+        place.turn()
+    assert place.where() == [CURSOR, CLAUDE] and place.registry.position == first + 2
 
 
 def test_what_another_life_took_out_comes_back_after_a_wait_that_begins_anew(place: Place) -> None:
-    place.turn(place.event(LOST))
+    lost = place.event(LOST)
+    place.turn(lost)
     place.now += settle_s("cursor") - 0.1
     place.live()
-    assert place.keeper.after == place.number
+    assert place.keeper.after == lost.number - 1
+    assert place.turn(lost) == [], "it is out"
     assert place.turn() == [] and place.keeper.due is not None and place.keeper.due > place.now + 0.2
     place.now = place.keeper.due
     place.turn()
@@ -365,10 +376,13 @@ def test_servers_that_a_new_journal_does_not_know_are_out_until_they_are_run_aga
 def test_the_position_is_written_seldom_if_nothing_is_asked_for(place: Place) -> None:
     for _ in range(keeper.MOST_UNNOTED):
         place.turn(place.event("ready"))
-    assert place.registry.position == 0
+    assert place.registry.position == 10
     place.turn(place.event("ready"))
     assert place.registry.position == place.number
     place.turn(place.event("ready"), place.event(LOST))
+    for _ in range(3):
+        place.now += 60
+        place.turn()
     assert place.registry.position == place.number
 
 

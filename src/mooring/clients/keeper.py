@@ -1,8 +1,8 @@
 """Keeps the entries of servers in clients' files true: what `following` decides is carried out, turn by turn.
 
 Invariants:
-- The position in the journal moves only when all that events up to there asked for was tried, and is in the
-  ledger as `out`. Who is killed before hears them again; who is killed later finds what is out.
+- The position in the journal moves past an event when all that it asked for is done: entries are out, in the
+  ledger too, and back for long enough that their clients have come. Who is killed before hears it again.
 - No turn sleeps. Between out and back a client gets the time it needs to notice; that is a moment to come
   (`due`), which begins anew in another life.
 - A file in trouble is told once and tried again, less and less often; it holds up nothing else.
@@ -11,6 +11,7 @@ Invariants:
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 from mooring.clients.drifting import Drifting
@@ -45,6 +46,8 @@ LONGEST_REFRESH_S = 600.0
 """Between two times that lost sessions of a server make clients connect anew, in the same way: if it does not
 help, whoever comes with those sessions is none of the clients that are told."""
 WINDOW_S = 3600.0
+CONNECTED_S = 5.0
+"""For clients to connect after an entry has come back: until then, whoever is killed begins anew."""
 MOST_UNNOTED = 200
 """Events that asked for nothing, after which the position is written down nevertheless."""
 SELF_RELOADING = frozenset({"watch", "watch_prompt", "poll", "unknown"})
@@ -82,6 +85,8 @@ class Keeper:
         self._asking = 0
         """The number of the last event that may have asked for something."""
         self._asked: dict[str, Asked] = {}
+        self._unfinished: dict[str, tuple[int, float]] = {}
+        """What was begun: the number of the event that asked for it, and when it is over (inf: not yet)."""
         self._not_back_before: dict[str, float] = {}
         self._renewed: set[str] = set()
         self._tries = Tries(FIRST_WAIT_S, LONGEST_WAIT_S)
@@ -182,6 +187,13 @@ class Keeper:
             name: moment for name, moment in self._not_back_before.items() if name in outside
         }
         self._renewed &= set(names)
+        for name in self._unfinished.keys() - outside.keys():
+            self._connecting(name)
+        self._unfinished = {
+            name: (number, until)
+            for name, (number, until) in self._unfinished.items()
+            if name in names and until > self._now
+        }
         asked = {(Asked, name) for name in self._asked}
         self._tries.keep({Intent, *asked, *((type(step), step.name) for step in steps)})
 
@@ -208,6 +220,9 @@ class Keeper:
                 continue
             if is_refresh:
                 self._refreshes.note(name, self._now)
+            if asked.only is None and asked.out.number is not None:
+                number, _ = self._unfinished.get(name, (asked.out.number, inf))
+                self._unfinished[name] = (min(number, asked.out.number), inf)
             if in_trouble := self._take_out(asked.out, asked.only):
                 self._asked[name] = Asked(asked.out, in_trouble)
                 self._is_time(self._tries.when((Asked, name)))
@@ -238,10 +253,11 @@ class Keeper:
         return self._tell_troubles(outcomes)
 
     def _note_position(self, news: Sequence[News], contents: Contents) -> None:
-        """What was asked for is in the ledger, but for what has to wait."""
+        """Up to what has to wait, or is not finished."""
         self._heard = max([event.number for event in news], default=self.after)
-        waiting = (asked.out.number for asked in self._asked.values() if asked.only is None)
-        position = min([self._heard, *(number - 1 for number in waiting if number is not None)])
+        waiting = [asked.out.number for asked in self._asked.values() if asked.only is None]
+        begun = [number for number, _ in self._unfinished.values()]
+        position = min([self._heard, *(number - 1 for number in (*waiting, *begun) if number is not None)])
         self._asking = max([self._asking, *(event.number for event in news if event.kind in ASKING)])
         is_worth_it = contents.position < min(position, self._asking)
         if is_worth_it or position - contents.position > MOST_UNNOTED:
@@ -260,7 +276,13 @@ class Keeper:
             and (target := target_of(name)) is not None
         ):
             outcomes = self._registry.put_back(target)
-            self._tell_changes(name, "put back into", outcomes)
+            if not self._tell_changes(name, "put back into", outcomes) and name in self._unfinished:
+                self._connecting(name)
+
+    def _connecting(self, name: str) -> None:
+        """Its entries are back: what was begun is over soon."""
+        number, until = self._unfinished[name]
+        self._unfinished[name] = (number, min(until, self._now + CONNECTED_S))
 
     def _forget(self, name: str, target_of: TargetOf) -> None:
         # Asked once more: it may have been run again since.

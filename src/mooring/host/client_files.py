@@ -139,7 +139,8 @@ class ClientFiles:
         keeper = self._keeper
         if keeper is None:
             keeper = self._keeper = await self._in_thread(self._make_keeper)
-        journal = await self._state.do(lambda store: _read_journal(store, keeper.after))
+        since = self._ledger.stat().st_mtime
+        journal = await self._state.do(lambda store: _read_journal(store, keeper.after, since))
         servers = {seen.wanted.name: server_now(seen) for seen in self._fleet.all()}
         for server, text in await self._in_thread(lambda: self._take_turn(keeper, journal, servers)):
             self._tell(server, text)
@@ -174,8 +175,8 @@ class ClientFiles:
         from mooring.clients.following import News  # noqa: PLC0415
 
         is_new = keeper.after > journal.last
-        if keeper.after == 0:  # nobody has read in it: what was before our entries is of no interest
-            keeper.begin_at(journal.last)
+        if keeper.after == 0:
+            keeper.begin_at(journal.news[0].number - 1 if journal.news else journal.last)
         news = [News(event.number, event.name, event.generation, event.kind) for event in journal.news]
         told = keeper.turn(news, servers, self._target_of, is_journal_new=is_new)
         if is_new:
@@ -240,8 +241,9 @@ def server_now(seen: Seen) -> "ServerNow":
     return ServerNow(generation, "ready" if snapshot.state is Lifecycle.READY else "other", refresh=refresh)
 
 
-def _read_journal(store: Store, after: int) -> Journal:
-    """Raises StoreError: it cannot be read, or is another's by now, as the files of clients are."""
+def _read_journal(store: Store, after: int, since: float) -> Journal:
+    """`since`: where nobody has read before, by the wall clock. Raises StoreError: it cannot be read, or is
+    another's by now, as the files of clients are."""
     if not store.is_ours:
         raise StoreError("another daemon has taken over", code="fenced")
-    return Journal(store.last_number, store.events(after=after) if after else [])
+    return Journal(store.last_number, store.events(after=after, since=0.0 if after else since))

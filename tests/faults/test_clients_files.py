@@ -15,7 +15,7 @@ from typing import BinaryIO
 import pytest
 
 from mooring.clients import exchanging, files, looking, replacing
-from mooring.clients.backups import Backups
+from mooring.clients.backups import Backups, key_of
 from mooring.clients.files import MOST_ROUNDS, Changed, Files
 from mooring.errors import UserError
 
@@ -561,15 +561,46 @@ def test_what_is_beside_the_file_without_a_note_is_kept_elsewhere(
 ) -> None:
     """After a crash of the system, notes may be lost that were not on the disk yet."""
 
-    def crash() -> None:
+    def crash(*_: object) -> None:
         for note in (bench.state / "exchanges").iterdir():
             note.unlink()
         raise KeyboardInterrupt
 
-    around(monkeypatch, "exchange", before={1: lambda: bench.rename(b"client's ")}, after={1: crash})
-    with pytest.raises(KeyboardInterrupt):
-        bench.change()
+    around(monkeypatch, "exchange", before={1: lambda: bench.rename(b"client's ")})
+    with monkeypatch.context() as broken:
+        broken.setattr(replacing.Replacing, "_settle", crash)
+        broken.setattr(replacing.Replacing, "_keep_unknown", crash)
+        with pytest.raises(KeyboardInterrupt):
+            bench.ours._change(bench.path, replacing_of(bench), bench.edit, True)
+    assert len(list(bench.home.iterdir())) == 2
+    bench.change()
     assert b"client's " in bench.backups()
+    bench.check_tidy()
+
+
+def replacing_of(bench: Bench) -> replacing.Replacing:
+    note = bench.state / "exchanges" / f"{key_of(bench.path)}.note"
+    return replacing.Replacing(bench.path, note, Backups(bench.state / "backups"))
+
+
+@pytest.mark.parametrize("name", ["mcp.json", "a.note.new.json", "a.note", "a.new", "\udcff.json"])
+def test_what_is_left_is_put_right_whatever_the_name_of_the_file(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    bench.path = bench.path.rename(bench.home / name)
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    around(monkeypatch, "exchange", before={1: lambda: bench.rename(b"client's ")})
+    with monkeypatch.context() as broken:
+        broken.setattr(replacing.Replacing, "_settle", fail)
+        with pytest.raises(UserError) as refused:
+            bench.change()
+    assert refused.value.code == "file_unusable"
+    assert bench.path.read_bytes() == OLD + OURS and len(list(bench.home.iterdir())) == 2
+    Files(bench.state).recover()
+    assert bench.path.read_bytes() == b"client's "
     bench.check_tidy()
 
 

@@ -14,6 +14,7 @@ else:
     import fcntl
 
 __all__ = [
+    "BEGUN",
     "Busy",
     "locked",
     "make_folders",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 LOOK_AGAIN_S = 0.02
+BEGUN = ".new"
+"""What `write_over` begins ends in this."""
 _NOT_SYNCED = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
 """A folder that we may not read, or of a system that does not do that: then it is as good as it can be."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -147,7 +150,7 @@ def write_over(path: Path, data: bytes, *, is_synced: bool = False) -> None:
 
 def not_written_over(path: Path) -> Path:
     """Where `write_over` begins; what somebody left there who was killed is removed."""
-    begun = path.with_name(f"{path.name}.new")
+    begun = path.with_name(f"{path.name}{BEGUN}")
     begun.unlink(missing_ok=True)
     return begun
 

@@ -103,7 +103,8 @@ class Files:
 
     def recover(self) -> None:
         """Finish or undo what somebody left who was killed. What is in trouble waits for the next time."""
-        for key in {one.name.partition(NOTE)[0] for one in self._notes.glob(f"*{NOTE}*")}:
+        names = [one.name.removesuffix(disk.BEGUN) for one in self._notes.iterdir()]
+        for key in {name.removesuffix(NOTE) for name in names}:
             with contextlib.suppress(OSError, UserError, disk.Busy), self._locked(key, 0):
                 note = self._notes / f"{key}{NOTE}"
                 disk.not_written_over(note)

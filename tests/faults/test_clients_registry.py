@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +18,11 @@ from mooring.clients.editing.edits import Value
 from mooring.clients.records import ABSENT
 from mooring.clients.standings import sites_of
 from tests.client_home import ClientHome
+from tests.faults.busy_registry import CLIENTS
 from tests.faults.killed_registry import OPERATIONS
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60.0
 
 
 class Case(NamedTuple):
@@ -146,3 +149,66 @@ def check_ledger_against_file(home: ClientHome, client: str, states: dict[str, s
                 "continue": f"name: {name}\n",
             }
             assert len(re.findall(key[client], text)) == 1, (name, text)
+
+
+def test_many_who_change_the_same_files_at_once_do_not_get_into_each_others_way(tmp_path: Path) -> None:
+    home = ClientHome.at(tmp_path)
+    for client in CLIENTS:
+        home.write(client)
+    names = ["one", "two", "three"]
+
+    busy = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.busy_registry", str(tmp_path), name, "6"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name in names
+    ]
+    said = [process.communicate(timeout=PATIENCE_S)[0] for process in busy]
+
+    assert said == ["", "", ""]
+    for client in CLIENTS:
+        assert sorted(home.entries(client)) == sorted(["other", *names])
+    assert home.states() == {(client, name): "in" for client in CLIENTS for name in names}
+    assert "intent" not in (home.state / "ledger.json").read_text()
+
+
+def traces(home: ClientHome) -> int:
+    """Of the one who is killed, in the ledger: other than before once it has done something."""
+    ledger = home.state / "ledger.json"
+    return ledger.read_text().count('"killed') if ledger.exists() else 0
+
+
+def test_one_who_is_killed_while_others_wait_holds_nobody_up(tmp_path: Path) -> None:
+    """Again and again, whatever it was doing then."""
+    home = ClientHome.at(tmp_path)
+    for client in CLIENTS:
+        home.write(client)
+    command = [sys.executable, "-m", "tests.faults.busy_registry", str(tmp_path)]
+
+    killed = subprocess.Popen([*command, "killed", "1000"], cwd=ROOT, stdout=subprocess.DEVNULL)
+    steady = subprocess.Popen([*command, "steady", "6"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        for _ in range(4):
+            before, give_up_at = traces(home), time.monotonic() + PATIENCE_S
+            while traces(home) == before:
+                assert time.monotonic() < give_up_at
+                time.sleep(0.005)
+            killed.kill()
+            killed.wait(PATIENCE_S)
+            killed = subprocess.Popen([*command, "killed", "1000"], cwd=ROOT, stdout=subprocess.DEVNULL)
+        said = steady.communicate(timeout=PATIENCE_S)[0]
+    finally:
+        for process in (killed, steady):
+            process.kill()
+            process.wait(PATIENCE_S)
+
+    assert said == ""
+    home.registry().read_to(1)
+    assert set(home.states().values()) <= {"in", "out"}
+    assert "intent" not in (home.state / "ledger.json").read_text()
+    for client in CLIENTS:
+        assert {"other", "steady"} <= set(home.entries(client))

@@ -244,10 +244,7 @@ async def test_a_daemon_killed_in_a_refresh_is_made_up_for(tmp_path: Path, when:
                 await until(lambda: any(me.entries().values()), 60)
             os.kill(pid, signal.SIGKILL)
             await me.place.done("start", "--all")
-            for client in me.clients:
-                async with within(60):
-                    while await client.ask() != "works":
-                        await asyncio.sleep(0.1)
+            await me.all_work()
             assert set(me.entries().values()) == {1}
             assert not list(me.home.rglob(".mooring-*"))
 

@@ -86,7 +86,7 @@ class WatchingClient:
         params = {"name": "echo", "arguments": {"text": self.id}}
         try:
             answer = await self._client.raw("POST", self._client.request("tools/call", params))
-        except OSError:
+        except (OSError, EOFError):
             return "unreachable"
         if answer.status != 200:
             self._is_broken = True  # and it stays so
@@ -95,9 +95,13 @@ class WatchingClient:
 
     async def works(self) -> None:
         """Wait until its user is served again."""
-        async with within(60):
-            while await self.ask() != "works":
-                await asyncio.sleep(0.05)
+        answer = ""
+        try:
+            async with within(30):
+                while (answer := await self.ask()) != "works":
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{self.id}: {answer}; {self.path.read_text()}") from None
 
     async def watch(self) -> None:
         """Until it is cancelled."""
@@ -137,7 +141,7 @@ class WatchingClient:
         client = McpClient(url.port, path=url.path)
         try:
             await client.initialize()
-        except (OSError, AssertionError):
+        except (OSError, EOFError, AssertionError):
             self._is_broken = True
         else:
             self._is_broken = False
@@ -146,7 +150,7 @@ class WatchingClient:
     async def _disconnect(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, EOFError):
                 await client.raw("DELETE")
             await client.__aexit__(None)
 

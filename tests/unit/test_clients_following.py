@@ -30,12 +30,16 @@ ALL_OUT = Outside(True, frozenset({WHY_LOST}))
 
 
 def of_one(
-    now: ServerNow | None, *news: tuple[str, int], out: Outside | None = None, **options: Any
+    now: ServerNow | None,
+    *news: tuple[str, int],
+    out: Outside | None = None,
+    was_removed: bool | None = None,
 ) -> list[Step]:
     """Steps for the server `time`, after events of these kinds and generations."""
     events = [News(number, "time", generation, kind) for number, (kind, generation) in enumerate(news, 1)]
     servers = {} if now is None else {"time": now}
-    return decide(["time"], events, servers, {} if out is None else {"time": out}, **options)
+    outside = {} if out is None else {"time": out}
+    return decide(["time"], events, servers, outside, {} if was_removed is None else {"time": was_removed})
 
 
 def test_the_words_are_those_of_the_journal() -> None:
@@ -79,30 +83,32 @@ def test_what_was_stopped_is_in() -> None:
 
 def test_never_takes_nothing_out_and_leaves_nothing_out() -> None:
     for state in ("ready", "failed", "other", "stopped"):
-        never = ServerNow(3, state, refresh="never")  # type: ignore[arg-type]
+        never = ServerNow(3, state, refresh="never")
         assert of_one(never, (LOST, 3), (EXITED, 3)) == []
         assert of_one(never, (LOST, 3), out=SOME_OUT) == [Back("time")]
 
 
 def test_what_is_gone_is_forgotten_but_not_its_replacement() -> None:
-    assert of_one(None, ("removed", 3)) == [Forget("time")]
-    assert of_one(None, out=ALL_OUT) == [Forget("time")]
+    assert of_one(None, ("removed", 3), was_removed=True) == [Forget("time")]
+    assert of_one(None, out=ALL_OUT, was_removed=True) == [Forget("time")]
+    assert of_one(None, out=ALL_OUT) == of_one(None) == [], "until that is known"
     assert of_one(ServerNow(4, "other"), ("removed", 3)) == []
     assert of_one(ServerNow(4, "ready"), ("removed", 3)) == [Renew("time")]
 
 
-def test_what_was_lost_with_the_journal_is_out_until_it_is_run_again() -> None:
-    [out] = of_one(None, is_journal_new=True)
+def test_what_nobody_removed_is_out_until_it_is_run_again() -> None:
+    [out] = of_one(None, was_removed=False)
     assert isinstance(out, Out) and out.why.startswith(WHY_UNKNOWN) and "mooring run time" in out.why
     lost = Outside(True, frozenset({out.why}))
-    assert of_one(None, out=lost, is_journal_new=True) == []
-    assert of_one(None, out=lost) == [], "later, too"
-    assert of_one(None, out=lost._replace(is_whole=False)) == [out], "one file was in trouble"
+    assert of_one(None, out=lost, was_removed=False) == []
+    assert of_one(None, out=lost._replace(is_whole=False), was_removed=False) == [out], (
+        "a file was in trouble"
+    )
     assert of_one(READY, out=lost) == [Back("time"), Renew("time")]
 
 
 def test_each_server_is_on_its_own() -> None:
     news = [News(7, "one", 1, LOST), News(8, "three", 1, LOST), News(9, "unheard-of", 1, LOST)]
     servers = {"one": ServerNow(1, "other"), "two": ServerNow(2, "other"), "three": ServerNow(1, "failed")}
-    steps = decide(["one", "two", "three"], news, servers, {})
+    steps = decide(["one", "two", "three"], news, servers, {}, {})
     assert steps == [Out("one", WHY_LOST, is_everywhere=False, number=7), Out("three", WHY_FAILED)]

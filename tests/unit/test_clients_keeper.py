@@ -34,6 +34,7 @@ class Place:
         self.now = 1000.0
         self.number = 10
         self.port = 4670
+        self.gone: set[str] = set()
         self.servers: dict[str, ServerNow] = {"time": READY}
         for name in (CURSOR, CLAUDE):
             (self.home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -64,8 +65,10 @@ class Place:
         self.number += 1
         return News(self.number, name, generation, kind)
 
-    def turn(self, *news: News, **options: Any) -> list[str]:
-        told = self.keeper.turn(news, self.servers, self.target_of, **options)
+    def turn(self, *news: News) -> list[str]:
+        self.gone |= {event.name for event in news if event.kind == "removed"}
+        was_removed = {name: name in self.gone for name in self.keeper.missing}
+        told = self.keeper.turn(news, self.servers, self.target_of, was_removed)
         return [f"{server}: {text}" for server, text in told]
 
     def entry(self, name: str, server: str = "time") -> Any:
@@ -161,11 +164,10 @@ def test_what_is_removed_goes_for_good_unless_it_was_run_again(place: Place) -> 
     place.servers["time"] = ServerNow(2, "other")
     assert place.turn(removed) == [] and place.where() == [CURSOR, CLAUDE]
     servers, place.servers = dict(place.servers), {}
-    place.keeper.turn([removed], {}, place.target)
+    place.keeper.turn([removed], {}, place.target, {"time": True})
     assert place.where() == [CURSOR, CLAUDE], "it was run again in this very moment"
     place.now += 60
-    [told] = place.turn(removed)
-    assert told == "time: was removed: taken out of cursor, claude-code"
+    assert place.turn(removed) + place.turn() == ["time: was removed: taken out of cursor, claude-code"]
     for name in (CURSOR, CLAUDE):
         assert (place.home / name).read_bytes() == BEFORE
     assert place.registry.servers() == []
@@ -355,13 +357,14 @@ def test_what_a_client_wipes_is_repaired_a_few_times_if_that_is_wanted(place: Pl
     assert place.where() == [CURSOR, CLAUDE], "an hour later it is another matter"
 
 
-def test_servers_that_a_new_journal_does_not_know_are_out_until_they_are_run_again(place: Place) -> None:
+def test_servers_that_nobody_removed_are_out_until_they_are_run_again(place: Place) -> None:
     place.turn(place.event(LOST), place.event("ready"))
     place.now += 60
     place.turn()
     place.live()
     servers, place.servers = place.servers, {}
-    [told] = place.turn(is_journal_new=True)
+    assert place.turn() == [], "it may have been removed"
+    [told] = place.turn()
     assert "mooring run time" in told and place.where() == []
     place.keeper.begin_at(1)
     place.now += 60

@@ -108,28 +108,26 @@ def decide(
     news: Sequence[News],
     servers: Mapping[str, ServerNow],
     outside: Mapping[str, Outside],
-    *,
-    is_journal_new: bool = False,
+    was_removed: Mapping[str, bool],
 ) -> list[Step]:
     """What to do for each of the names that have entries.
 
-    `is_journal_new`: it is not the one in which we have read before, so servers may be missing in it.
+    `was_removed`: of servers that there are not, whether somebody removed them, as far as that is known.
     """
     steps: list[Step] = []
     for name in names:
         now, out = servers.get(name), outside.get(name)
         if now is None:
-            steps += _of_none(name, out, is_journal_new=is_journal_new)
+            steps += _of_none(name, out, was_removed.get(name))
         else:
             steps += _of_one(name, now, [one for one in news if one.name == name], out)
     return steps
 
 
-def _of_none(name: str, out: Outside | None, *, is_journal_new: bool) -> Iterable[Step]:
-    was_lost = out is not None and any(why.startswith(WHY_UNKNOWN) for why in out.whys)
-    if not is_journal_new and not was_lost:
+def _of_none(name: str, out: Outside | None, was_removed: bool | None) -> Iterable[Step]:
+    if was_removed:
         yield Forget(name)
-    elif out is None or not out.is_whole:
+    elif was_removed is not None and (out is None or not out.is_whole):
         yield Out(name, f"{WHY_UNKNOWN}: mooring run {name} brings it back")
 
 

@@ -95,6 +95,8 @@ class Keeper:
         self._troubles: dict[Hashable, str] = {}
         self._told: list[Told] = []
         self._now = 0.0
+        self.missing: list[str] = []
+        """Names with entries and without a server: somebody removed it, or it was lost."""
         self.due: float | None = None
         """When there is something to do although nothing happens."""
 
@@ -114,19 +116,20 @@ class Keeper:
         news: Sequence[News],
         servers: Mapping[str, ServerNow],
         target_of: TargetOf,
-        *,
-        is_journal_new: bool = False,
+        was_removed: Mapping[str, bool],
     ) -> list[Told]:
         """Do what is to be done now; returns what is to be told. Raises UserError: the ledger is in trouble.
 
         `servers` are all that there are; `target_of` says where one is at this very moment (None: gone).
+        `was_removed` tells of those that were `missing` in the turn before.
         """
         self._told, self.due, self._now = [], None, self._clock()
         contents = self._settled()
         entries = [entry for record in contents.files.values() for entry in record.entries]
         names = sorted({entry.server for entry in entries})
         outside = outside_of(contents)
-        steps = decide(names, news, servers, outside, is_journal_new=is_journal_new)
+        self.missing = [name for name in names if name not in servers]
+        steps = decide(names, news, servers, outside, was_removed)
         self._take_note(steps, servers, names, outside)
         self._take_out_failed(steps)
         self._take_out_asked()

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
@@ -52,6 +52,8 @@ class Journal(NamedTuple):
     last: int
     """The number of the last event that there ever was."""
     news: list[Event]
+    was_removed: dict[str, bool]
+    """Whether somebody removed them, of servers that are missing."""
 
 
 class ClientFiles:
@@ -139,11 +141,13 @@ class ClientFiles:
         keeper = self._keeper
         if keeper is None:
             keeper = self._keeper = await self._in_thread(self._make_keeper)
-        since = self._ledger.stat().st_mtime
-        journal = await self._state.do(lambda store: _read_journal(store, keeper.after, since))
+        since, missing = self._ledger.stat().st_mtime, keeper.missing
+        journal = await self._state.do(lambda store: _read_journal(store, keeper.after, since, missing))
         servers = {seen.wanted.name: server_now(seen) for seen in self._fleet.all()}
         for server, text in await self._in_thread(lambda: self._take_turn(keeper, journal, servers)):
             self._tell(server, text)
+        if set(keeper.missing) - journal.was_removed.keys():
+            return 0.0
         return LOOK_S if keeper.due is None else min(LOOK_S, max(0.0, keeper.due - time.monotonic()))
 
     def _tell(self, server: str, text: str) -> None:
@@ -174,14 +178,10 @@ class ClientFiles:
     ) -> "list[Told]":
         from mooring.clients.following import News  # noqa: PLC0415
 
-        is_new = keeper.after > journal.last
-        if keeper.after == 0:
+        if not 0 < keeper.after <= journal.last:  # nobody has read in this one
             keeper.begin_at(journal.news[0].number - 1 if journal.news else journal.last)
         news = [News(event.number, event.name, event.generation, event.kind) for event in journal.news]
-        told = keeper.turn(news, servers, self._target_of, is_journal_new=is_new)
-        if is_new:
-            keeper.begin_at(journal.last)
-        return told
+        return keeper.turn(news, servers, self._target_of, journal.was_removed)
 
     def _target_of(self, name: str) -> "Target | None":
         from mooring.clients.entries import Target  # noqa: PLC0415
@@ -241,9 +241,14 @@ def server_now(seen: Seen) -> "ServerNow":
     return ServerNow(generation, "ready" if snapshot.state is Lifecycle.READY else "other", refresh=refresh)
 
 
-def _read_journal(store: Store, after: int, since: float) -> Journal:
-    """`since`: where nobody has read before, by the wall clock. Raises StoreError: it cannot be read, or is
-    another's by now, as the files of clients are."""
+def _read_journal(store: Store, after: int, since: float, missing: Iterable[str]) -> Journal:
+    """`since`, by the wall clock, if nobody has read in this one. Raises StoreError: it cannot be read, or is
+    another's by now, and so are the files of clients."""
     if not store.is_ours:
         raise StoreError("another daemon has taken over", code="fenced")
-    return Journal(store.last_number, store.events(after=after, since=0.0 if after else since))
+    last = store.last_number
+    news = store.events(after=after) if 0 < after <= last else store.events(since=since)
+    ends = {name: store.last_event(name) for name in missing}
+    return Journal(
+        last, news, {name: end is not None and end.kind == Kind.REMOVED for name, end in ends.items()}
+    )

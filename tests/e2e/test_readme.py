@@ -30,6 +30,7 @@ COMMANDS = [line for line in EXAMPLES if line not in OUTPUT + SNIPPETS]
 NEED_INTERNET = [line for line in COMMANDS if re.search(r"pip install|-- (uvx|npx) |--from (uvx|npx):", line)]
 PREPARATIONS = [line for line in COMMANDS if line.startswith("export ")]
 RUNS = [line for line in COMMANDS if line.startswith("mooring run ")]
+TELLING_CLIENTS = [line for line in COMMANDS if line.startswith("mooring client ")]
 
 
 def in_place_of_the_installed(home: Path) -> dict[str, str]:
@@ -41,8 +42,8 @@ def in_place_of_the_installed(home: Path) -> dict[str, str]:
 def test_every_example_is_of_a_kind_that_is_tested_here() -> None:
     runnable = [line for line in RUNS if line not in NEED_INTERNET]
     makes = [line for line in COMMANDS if line.startswith("make ")]
-    assert sorted(COMMANDS) == sorted(NEED_INTERNET + PREPARATIONS + runnable + makes)
-    assert len(runnable) == len(PREPARATIONS) == len(SNIPPETS) == 1
+    assert sorted(COMMANDS) == sorted(NEED_INTERNET + PREPARATIONS + runnable + TELLING_CLIENTS + makes)
+    assert len(runnable) == len(PREPARATIONS) == len(TELLING_CLIENTS) == len(SNIPPETS) == 1
     assert len(NEED_INTERNET) == 3 and len(OUTPUT) == 1
 
 
@@ -52,7 +53,9 @@ async def test_the_first_example_prints_what_readme_says(tmp_path: Path) -> None
     token = f"MOORING_README={uuid.uuid4().hex}"
     name, _, value = token.partition("=")
     # Any port but README's own, which somebody may be using; and its own state, to be ended with it.
-    script = [*PREPARATIONS, run.replace(" -- ", f" --env {token} -- "), "mooring daemon stop"]
+    run = run.replace(" -- ", f" --env {token} -- ")
+    script = [*PREPARATIONS, run, *TELLING_CLIENTS, "mooring daemon stop"]
+    (tmp_path / ".cursor").mkdir()
     ours = {"MOORING_STATE_DIR": str(tmp_path / "state"), "MOORING_PORT": "0", name: value}
     environment = {**in_place_of_the_installed(tmp_path), **ours}
     done = await asyncio.to_thread(
@@ -66,8 +69,10 @@ async def test_the_first_example_prints_what_readme_says(tmp_path: Path) -> None
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    printed = re.sub(r":\d+/", ":4670/", done.stdout.splitlines()[0])
-    assert [printed] == OUTPUT
+    url = done.stdout.splitlines()[0]
+    assert [re.sub(r":\d+/", ":4670/", url)] == OUTPUT
+    told = json.loads((tmp_path / ".cursor" / "mcp.json").read_text())
+    assert told == {"mcpServers": {"demo": {"url": url}}}
     await until(lambda: not carrying(token))
 
 
@@ -107,4 +112,4 @@ def test_options_and_variables_are_as_readme_says() -> None:
 
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", README):
-        assert (ROOT / target).exists(), target
+        assert (ROOT / target.partition("#")[0]).exists(), target

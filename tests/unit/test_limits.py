@@ -3,6 +3,7 @@
 import pkgutil
 from collections.abc import Callable
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -33,7 +34,8 @@ def test_every_cache_of_a_function_is_known_here_and_bounded() -> None:
     functions = [
         value for module in modules for value in vars(module).values() if hasattr(value, "cache_info")
     ]
-    caches = {function for function in functions if function.__module__.startswith("mooring.")}
+    ours = {function for function in functions if function.__module__.startswith("mooring.")}
+    caches = {function for function in ours if signature(function).parameters}  # else it has one entry
     assert caches == {cache for cache, _ in FILLED}
     assert all(cache.cache_info().maxsize <= CACHED for cache in caches)
 

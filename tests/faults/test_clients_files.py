@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,10 +69,12 @@ class Bench:
     # In the end
 
     def backups(self) -> list[bytes | None]:
-        return [
-            self.ours.backup(self.path, number)
-            for number in Backups(self.state / "backups").numbers(self.path)
-        ]
+        backups = Backups(self.state / "backups")
+        return [backups.read(self.path, number) for number in backups.numbers(self.path)]
+
+    def aside(self) -> list[bytes | None]:
+        aside = Backups(self.state / "backups").aside
+        return [aside.read(self.path, number) for number in aside.numbers(self.path)]
 
     def check_tidy(self) -> None:
         assert [one.name for one in self.home.iterdir() if one.name.startswith(".")] == []
@@ -186,7 +189,7 @@ def test_a_client_that_writes_before_it_is_put_back_has_the_last_word(
     bench.change()
     assert bench.path.read_bytes() == b"second " + OURS
     assert bench.edited == [OLD, b"second "]
-    assert b"first " in bench.backups(), "what it wrote in between, and may not have seen again, is not lost"
+    assert b"first " in bench.aside(), "what it wrote in between, and may not have seen again, is not lost"
     bench.check_tidy()
 
 
@@ -200,7 +203,7 @@ def test_a_client_that_writes_into_ours_before_its_own_is_put_back_has_the_last_
     )
     bench.change()
     assert bench.path.read_bytes() == b"second " + OURS
-    assert b"first " in bench.backups()
+    assert b"first " in bench.aside()
     bench.check_tidy()
 
 
@@ -237,7 +240,7 @@ def test_a_client_that_has_written_again_when_its_own_came_out_is_not_put_back(
     )
     bench.change()
     assert bench.path.read_bytes() == b"second " + OURS
-    assert len(exchanges) == 2 and b"first " in bench.backups()
+    assert len(exchanges) == 2 and b"first " in bench.aside()
     bench.check_tidy()
 
 
@@ -274,7 +277,7 @@ def test_versions_change_places_so_often_and_no_more(bench: Bench, monkeypatch: 
     with pytest.raises(UserError, match="again and again"):
         bench.change()
     assert len(exchanges) == 1 + replacing.MOST_EXCHANGES
-    assert {bench.path.read_bytes(), *bench.backups()} >= set(written[-2:]), "its last two are both there"
+    assert {bench.path.read_bytes(), *bench.aside()} >= set(written[-2:]), "its last two are both there"
     bench.check_tidy()
 
 
@@ -574,7 +577,7 @@ def test_what_is_beside_the_file_without_a_note_is_kept_elsewhere(
             bench.ours._change(bench.path, replacing_of(bench), bench.edit, True)
     assert len(list(bench.home.iterdir())) == 2
     bench.change()
-    assert b"client's " in bench.backups()
+    assert b"client's " in bench.aside()
     bench.check_tidy()
 
 
@@ -712,6 +715,32 @@ def test_a_file_in_a_folder_that_we_may_not_write_is_written_in_place(bench: Ben
     assert (bench.path.read_bytes(), status.st_ino, status.st_mode & 0o777) == (OLD + OURS * 3, inode, 0o640)
     assert bench.backups() == [OLD]
     bench.check_tidy()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_file_of_somebody_else_stays_theirs() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        home.chmod(0o777)
+        path = home / "mcp.json"
+        path.write_bytes(OLD)
+        path.chmod(0o666)
+        inode = path.stat().st_ino
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+                status = (
+                    Files(home / "state").change(path, lambda data: (data or b"") + OURS).after != OLD + OURS
+                )
+            finally:
+                os._exit(status)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert path.read_bytes() == OLD + OURS
+        assert (path.stat().st_ino, path.stat().st_uid) == (inode, 0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities")

@@ -1,6 +1,8 @@
 """One file is read and changed: where it really is, what stays as it was, and what is refused."""
 
+import fcntl
 import os
+import signal
 import stat
 import sys
 from collections.abc import Iterator
@@ -365,6 +367,35 @@ def test_who_is_writing_a_file_is_seen(home: Path) -> None:
         assert exchanging.has_writer(writer.fileno()) is not False, (
             "of a writer's own descriptor nothing is told"
         )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="leases as Linux has them")
+def test_whoever_opens_a_file_while_we_ask_who_is_writing_it_does_us_no_harm(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = home / "mcp.json"
+    path.write_bytes(b"old ")
+    call, heard = fcntl.fcntl, []
+
+    def opened_meanwhile(descriptor: int, command: int, argument: int) -> int:
+        if (command, argument) == (fcntl.F_SETLEASE, fcntl.F_UNLCK):
+            with pytest.raises(BlockingIOError):
+                os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        return call(descriptor, command, argument)
+
+    monkeypatch.setattr(fcntl, "fcntl", opened_meanwhile)
+    # Whoever does not handle the first of them is ended by it; the other is ignored.
+    before = {number: signal.getsignal(number) for number in (signal.SIGIO, signal.SIGURG)}
+    try:
+        for number in before:
+            signal.signal(number, lambda number, _frame: heard.append(number))
+        with path.open("rb") as reader:
+            assert exchanging.has_writer(reader.fileno()) is False
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert heard == [signal.SIGURG]
+    path.write_bytes(b"and nobody has to wait")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")

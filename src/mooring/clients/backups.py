@@ -2,6 +2,9 @@
 
 They may hold whatever the file holds, tokens too: so they are in our own folder, for the user alone. A folder
 for each file, a number for each version; numbers rise, and the oldest gives way.
+
+Versions of the other program that came between are kept too, but apart (`aside`): however many there are,
+they do not push out those to which a change of ours can be undone.
 """
 
 import hashlib
@@ -30,6 +33,11 @@ class Backups:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+
+    @property
+    def aside(self) -> "Backups":
+        """Of versions that nobody asked to keep."""
+        return Backups(self._directory / "aside")
 
     def next_number(self, path: Path) -> str:
         """Of the version that is kept next of the file at that real path."""

@@ -117,7 +117,7 @@ class Files:
                 time.sleep(PAUSE_S * 2 ** (number - 1))
             seen = replacing.look()
             try:
-                after = _edited(real, seen, edit)
+                after = _edited(replacing, seen, edit)
             except _ReadHalf:
                 continue
             before = None if seen is None else seen.data
@@ -145,14 +145,15 @@ class _ReadHalf(Exception):
     """It was read in the middle of a write."""
 
 
-def _edited(real: Path, seen: Seen | None, edit: Edit) -> bytes | None:
+def _edited(replacing: Replacing, seen: Seen | None, edit: Edit) -> bytes | None:
     """Raises _ReadHalf: it cannot be edited, but it is another one by now."""
     before = None if seen is None else seen.data
     try:
         return edit(before)
     except Exception:
         time.sleep(PAUSE_S)  # a program that writes in place may be in the middle of it
-        if fingerprint_of(real) == fingerprint(before):
+        again = replacing.look()
+        if (None if again is None else again.data) == before:
             raise
     raise _ReadHalf
 

@@ -5,7 +5,7 @@
 
 What came out is dropped only if it is the version that was seen and nobody has it open for writing: then
 nobody can change it any more. Anything else is newer than what we put there, and the two change places again;
-what comes out then is looked at in the same way. What is neither known nor put back is kept as a backup.
+what comes out then is looked at in the same way. What is neither known nor put back is kept aside.
 
 The note says what is in the temporary file before the next exchange, by its inode: so whoever comes after us
 knows whether it has happened. Whoever fails goes the same way as whoever comes after one who was killed:
@@ -300,7 +300,9 @@ class Replacing:
         with contextlib.suppress(UserError):  # no regular file: nothing that was written
             seen = look(self._temporary)
             if seen is not None and seen.data:
-                self._backups.keep(self._path, self._backups.next_number(self._path), seen.data)
+                aside = self._backups.aside
+                aside.keep(self._path, aside.next_number(self._path), seen.data)
+                aside.prune(self._path)
 
     def _keep_unknown(self) -> None:
         """A temporary file without a note: the system has crashed, and that may be anything."""

@@ -95,6 +95,47 @@ async def test_what_lies_among_its_files_or_behind_a_link_stays(tmp_path: Path) 
         assert [path.read_text() for path in mine] == ["mine", "mine"]
 
 
+async def test_clients_files_are_as_they_were_before(tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    cursor, other = user / ".cursor/mcp.json", user / "project/.cursor/mcp.json"
+    cursor.parent.mkdir(parents=True)
+    other.parent.parent.mkdir()
+    before = b'{"mcpServers": {"mine": {"url": "http://elsewhere", "n": 1.0}},\r\n\t"x": [ ]}'
+    cursor.write_bytes(before)
+    async with home(tmp_path) as place:
+        place.environment["HOME"] = str(user)
+        place.mark = f"HOME={user}"
+        for name in ("one", "two"):
+            await place.done("run", name, "--", *DEMO)
+            await place.done("client", "add", "cursor", "--server", name)
+        await place.done("client", "add", "cursor", "--server", "one", "--project", str(other.parents[1]))
+        await place.done("rm", "two")  # by the daemon
+        await until(lambda: b"/two/" not in cursor.read_bytes())
+        assert b"/one/mcp" in cursor.read_bytes() and b"/one/mcp" in other.read_bytes()
+        plan = await place.done("uninstall", "--dry-run")
+        assert "2 entries" in plan and "1 of ~/.cursor/mcp.json" in plan and str(other.name) in plan
+        await place.done("uninstall", "--yes")
+        assert cursor.read_bytes() == before and not other.exists(), "which was not there before"
+        assert not place.state.exists()
+
+
+async def test_an_entry_that_the_user_changed_is_left_and_named(tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    cursor = user / ".cursor/mcp.json"
+    cursor.parent.mkdir(parents=True)
+    async with home(tmp_path) as place:
+        place.environment["HOME"] = str(user)
+        place.mark = f"HOME={user}"
+        await place.done("run", "one", "--client", "cursor", "--", *DEMO)
+        cursor.write_bytes(cursor.read_bytes().replace(b"/one/mcp", b"/one/sse"))
+        mine = place.state / "clients" / "notes.txt"
+        mine.write_text("years of work")
+        status, out, err = await place.mooring("uninstall", "--yes")
+        assert status == 1 and "The rest is done" in out and "~/.cursor/mcp.json" in err
+        assert b"/one/sse" in cursor.read_bytes()
+        assert [path for path in place.state.rglob("*") if path.is_file()] == [mine]
+
+
 async def test_a_daemon_that_hangs_is_told_of(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         await place.done("run", "demo", "--", *DEMO)

@@ -89,9 +89,10 @@ def _steps(places: Places) -> Iterator[Step]:
     if (servers := _servers(places)) is not None:
         text = f"stop the daemon, and with it {count(servers, 'server')}, after the calls in flight"
         yield Step(text, lambda: end_daemon(wait=True), is_first=True)
-    if (entries := _entries(places)) > 0:
-        text = f"take {count(entries, 'entry').replace('entrys', 'entries')} out of the files of AI clients"
-        yield Step(text, _take_out_entries)
+    if entries := _entries(places):
+        number = sum(entries.values())
+        what = f"take {number} {'entry' if number == 1 else 'entries'} out of the files of AI clients"
+        yield Step(f"{what}: {', '.join(f'{n} of {file}' for file, n in entries.items())}", _take_out_entries)
     if (service := _service()) is not None:
         yield Step(f"remove the service {service}", serving_at_login.uninstall)
     if secrets := _secrets_elsewhere(places):
@@ -114,16 +115,22 @@ def _servers(places: Places) -> int | None:
         raise
 
 
-def _entries(places: Places) -> int:
-    """How many AI clients have of Mooring."""
+def _entries(places: Places) -> dict[str, int]:
+    """How many AI clients have of Mooring, by file."""
     if not os.path.lexists(places.clients / "ledger.json"):
-        return 0
+        return {}
     from mooring.cli.clients.access import find_registry  # noqa: PLC0415 - heavy, and not always needed
+    from mooring.cli.clients.telling import shown_path  # noqa: PLC0415
 
+    found: dict[str, int] = {}
     try:
-        return sum(len(one.entries) for one in find_registry().standings())
+        for one in find_registry().standings():
+            number = sum(entry.state in ("in", "changed") for entry in one.entries)
+            if one.path is not None and number:
+                found[shown_path(one.path)] = found.get(shown_path(one.path), 0) + number
     except MooringError:  # damaged: then nobody knows
-        return 0
+        return {}
+    return found
 
 
 def _take_out_entries() -> None:
@@ -164,22 +171,38 @@ def _made(places: Places) -> list[Path]:
     aside = (*state.glob(f"{DAMAGED}*"), *state.glob(f"{secrets.name}.damaged-*"))
     logs = (*_within(places.logs, "*.log"), *_within(places.logs, "*.log.*"))
     roll = [] if places.roll.is_symlink() else Roll(places.roll, "").files()
-    clients = (path for path in _within(places.clients, "**/*") if path.is_symlink() or not path.is_dir())
+    clients = (path for folder, kept in _client_folders(places).items() for path in _within(folder, kept))
     every = (*single, *database, *vault, *aside, *logs, *roll, *clients)
     return [path for path in every if os.path.lexists(path)]
 
 
+def _client_folders(places: Places) -> dict[Path, str]:
+    """Where things about AI clients' files are, each after the one that it is in; and what is ours there."""
+    folders = {places.clients: "ledger.*", places.clients / "locks": "*.lock"}
+    folders[places.clients / "exchanges"] = "*.note*"
+    for backups in (places.clients / "backups", places.clients / "backups" / "aside"):
+        folders[backups] = ""
+        folders |= {one: "[0-9]" * 8 for one in _within(backups, "*-*") if one.is_dir()}
+    return {folder: kept for folder, kept in folders.items() if not _is_linked(folder, places.state)}
+
+
+def _is_linked(folder: Path, state: Path) -> bool:
+    """Is it somewhere else, behind a link?"""
+    return any(
+        one.is_symlink() for one in (folder, *folder.parents) if one.is_relative_to(state) and one != state
+    )
+
+
 def _within(directory: Path, pattern: str) -> Iterator[Path]:
     """Of a directory of ours; not of one somewhere else to which somebody has put a link."""
-    return iter(()) if directory.is_symlink() else directory.glob(pattern)
+    return iter(()) if directory.is_symlink() or not pattern else directory.glob(pattern)
 
 
 def _delete(places: Places) -> None:
     try:
         for path in _made(places):  # again: the daemon has ended since
             path.unlink(missing_ok=True)
-        folders = sorted((path for path in _within(places.clients, "**/") if path.is_dir()), reverse=True)
-        for directory in (places.logs, places.roll, *folders, places.clients):
+        for directory in (places.logs, places.roll, *reversed(_client_folders(places))):
             with suppress(OSError):  # it is not there, or something else is in it
                 directory.rmdir()
         if not _left(places):

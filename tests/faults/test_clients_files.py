@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import pytest
 
-from mooring.clients import exchanging, files, looking, replacing
+from mooring.clients import disk, exchanging, files, looking, replacing
 from mooring.clients.backups import Backups, key_of
 from mooring.clients.files import MOST_ROUNDS, Changed, Files
 from mooring.errors import UserError
@@ -357,6 +357,23 @@ def test_what_became_a_link_or_a_folder_meanwhile_is_put_back(
     assert bench.path.is_symlink()
     bench.check_tidy()
     assert bench.change().path == bench.home / "elsewhere.json", "and the next one follows it"
+
+
+def test_what_a_client_wrote_is_put_back_even_if_our_own_disk_is_full(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk() -> None:
+        def full(*_arguments: object, **_options: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(disk, "write_over", full)
+
+    around(monkeypatch, "exchange", before={1: lambda: bench.rename(b"client's ")}, after={1: fill_disk})
+    with pytest.raises(UserError) as refused:
+        bench.change()
+    assert refused.value.code == "disk_full"
+    assert bench.path.read_bytes() == b"client's "
+    bench.check_tidy()
 
 
 def test_an_interrupted_change_is_put_right_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,6 @@ class Replacing:
     def recover(self) -> None:
         """Finish or undo what is under way by the note, if there is one. Raises OSError, UserError."""
         note = self._read_note()
-        disk.not_written_over(self._note_path)
         if note is None:
             self._keep_unknown()
         elif note.phase is _Phase.WRITING:
@@ -220,7 +219,8 @@ class Replacing:
                 note = msgspec.structs.replace(
                     note, inode=inode, is_theirs=True, expected=note.put, put=came_out
                 )
-                self._write_note(note)
+                with contextlib.suppress(OSError):  # putting it back matters more
+                    self._write_note(note)
             # What is in the temporary file is theirs, and belongs where `expected` is.
             there = fingerprint_of(self._path)
             if there != note.expected:

@@ -1,8 +1,12 @@
 """Adds to a file, and prints the number of the backup, or the code of the refusal.
 
-python one_change.py STATE FILE TIMES
+    python one_change.py STATE FILE TIMES [USER]
+
+As that user (by number), if one is given, who may not be able to read the code: so all of it is loaded before.
 """
 
+import ctypes  # noqa: F401
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +16,10 @@ from mooring.errors import UserError
 
 def main() -> None:
     state, path, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    if len(sys.argv) > 4:
+        os.setgroups([])
+        os.setgid(int(sys.argv[4]))
+        os.setuid(int(sys.argv[4]))
     try:
         print(Files(state).change(path, lambda data: (data or b"") + b"ours " * times).backup)
     except UserError as error:

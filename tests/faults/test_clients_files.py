@@ -743,19 +743,7 @@ def test_a_file_of_somebody_else_stays_theirs() -> None:
         path.write_bytes(OLD)
         path.chmod(0o666)
         inode = path.stat().st_ino
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-                status = (
-                    Files(home / "state").change(path, lambda data: (data or b"") + OURS).after != OLD + OURS
-                )
-            finally:
-                os._exit(status)
-        assert os.waitpid(pid, 0)[1] == 0
+        assert in_child(home / "state", path, 1, 65534) == "00000001"
         assert path.read_bytes() == OLD + OURS
         assert (path.stat().st_ino, path.stat().st_uid) == (inode, 0)
 

@@ -2,7 +2,7 @@
 
     python one_change.py STATE FILE TIMES [USER]
 
-As that user (by number), if one is given, who may not be able to read the code: so all of it is loaded before.
+As that user (by number), if one is given, who may not be able to read our code: so it is loaded before.
 """
 
 import ctypes  # noqa: F401

@@ -101,6 +101,16 @@ async def user(tmp_path: Path) -> AsyncIterator[User]:
         yield User(place, folder)
 
 
+async def test_a_daemon_that_no_client_knows_loads_nothing_for_them(tmp_path: Path) -> None:
+    async with user(tmp_path) as me:
+        await me.place.done("run", "demo", "--", *DEMO)
+        loaded = Path(f"/proc/{await me.daemon()}/maps")
+        await asyncio.sleep(3)  # a look at the files, and more
+        assert "yaml" not in loaded.read_text()
+        await me.run()
+        await until(lambda: "yaml" in loaded.read_text())
+
+
 async def test_clients_whose_sessions_were_lost_end_connected(tmp_path: Path) -> None:
     async with user(tmp_path) as me:
         await me.run("--max-sessions", str(len(HABITS)), "--idle-timeout", "200ms")

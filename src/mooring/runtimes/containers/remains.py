@@ -1,0 +1,221 @@
+"""What instances leave behind that ended unasked: their containers.
+
+    held       it has exited, and it looks as if somebody else had ended it: perhaps to start it again
+    stray      somebody else has started it again: it runs, and nobody speaks to it
+    disposed   it is being removed; for as long as the engine does not answer, again and again
+
+One that was started again is not replaced, but attached to: whoever wants an instance gets it (`claim`). What
+nobody wants in time is removed. A crash looks otherwise than an end by others' hands, and is not waited for.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+
+from mooring.errors import MooringError
+from mooring.runtimes.containers.engine import Engine
+from mooring.runtimes.containers.events import Event, Happened
+from mooring.runtimes.containers.exits import ContainerExit, Ending
+from mooring.runtimes.containers.instance import ContainerInstance
+from mooring.runtimes.containers.spec import ContainerSpec
+from mooring.runtimes.containers.watch import Watch
+from mooring.runtimes.output import call
+
+__all__ = ["Remainder", "Remains", "may_come_back"]
+
+log = logging.getLogger("mooring.containers")
+
+HOLD_S = 1.0
+"""For a restart by others, where only the way it ended suggests one. In between an engine needs 0.3 s."""
+MEDDLED_HOLD_S = 3.0
+"""The same where the engine has told that somebody asked for it."""
+STRAY_S = 10.0
+"""For somebody who wants a container that others have started again."""
+FIRST_PAUSE_S = 0.1
+SLOWEST_PAUSE_S = 2.0
+CLOSING_S = 5.0
+"""For what is left when the runtime closes; beyond that, the next Mooring finds it by its labels."""
+SIGTERM_STATUS, SIGKILL_STATUS = 128 + 15, 128 + 9
+
+
+def may_come_back(exit: ContainerExit, *, was_meddled_with: bool) -> bool:
+    """Does it look as if somebody else had ended it? Engines tell that late, if at all."""
+    if exit.ending is not Ending.EXITED or exit.out_of_memory or exit.error is not None:
+        return False
+    return was_meddled_with or exit.code in (0, SIGTERM_STATUS, SIGKILL_STATUS)
+
+
+class _State(StrEnum):
+    HELD = "held"
+    STRAY = "stray"
+    TAKEN = "taken"
+    REMOVED = "removed"
+    DISPOSED = "disposed"
+
+
+class Remainder:
+    """One container that is left."""
+
+    def __init__(self, container: str, spec: ContainerSpec, engine: Engine, watch: Watch) -> None:
+        self.container = container
+        self.spec = spec
+        self.is_claimed = False
+        self.state = _State.HELD
+        self.news = asyncio.Event()
+        self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """It is no longer held."""
+        self._engine = engine
+        self._watch = watch
+        watch.listen(container, self)
+
+    def on_event(self, event: Event) -> None:
+        """Something happened to it."""
+        if event.happened in (Happened.STARTED, Happened.REMOVED, Happened.DIED):
+            self.news.set()
+
+    def on_gap(self) -> None:
+        """Something may have."""
+        self.news.set()
+
+    def become(self, state: _State) -> None:
+        """It is that now."""
+        self.state = state
+        if state is not _State.HELD and not self.decided.done():
+            self.decided.set_result(None)
+        if state not in (_State.HELD, _State.STRAY):
+            self._watch.forget(self.container, self)
+        self.news.set()
+
+    async def look(self) -> None:
+        """Is it there, does it run? If that cannot be known now, all stays as it is."""
+        self.news.clear()
+        try:
+            seen = await self._engine.inspect(self.container)
+        except MooringError:
+            return
+        if self.state not in (_State.HELD, _State.STRAY):
+            return
+        if seen is None:
+            self.become(_State.REMOVED)
+        elif seen.state.running:
+            self.become(_State.STRAY)
+        elif self.state is _State.STRAY:
+            self.become(_State.DISPOSED)
+
+    async def remove(self) -> None:
+        """For good. Raises what is wrong with the engine."""
+        await self._engine.remove(self.container)
+
+
+class Remains:
+    """See the module."""
+
+    def __init__(self, on_removed: Callable[[str], None]) -> None:
+        """`on_removed` hears the id of a container that others have removed."""
+        self._on_removed = on_removed
+        self._left: dict[Remainder, asyncio.Task[None]] = {}
+        self._closing = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, instance: ContainerInstance, spec: ContainerSpec, engine: Engine, watch: Watch) -> None:
+        """Look after what an instance has left."""
+        exit = instance.exit
+        if exit is not None and exit.ending is Ending.REMOVED:
+            call(self._on_removed, instance.id)
+            return
+        rest = Remainder(instance.id, spec, engine, watch)
+        hold_s = 0.0
+        if exit is not None and exit.ending is Ending.RESTARTED and not instance.was_asked_to_end:
+            rest.become(_State.STRAY)
+        elif exit is not None and may_come_back(exit, was_meddled_with=instance.was_meddled_with):
+            hold_s = MEDDLED_HOLD_S if instance.was_meddled_with else HOLD_S
+        else:
+            rest.become(_State.DISPOSED)
+        self._look_after(rest, hold_s)
+
+    def dispose(self, container: str, spec: ContainerSpec, engine: Engine, watch: Watch) -> None:
+        """Remove a container of ours, in the background."""
+        rest = Remainder(container, spec, engine, watch)
+        rest.become(_State.DISPOSED)
+        self._look_after(rest, 0)
+
+    async def claim(self, spec: ContainerSpec) -> str | None:
+        """The id of a container that others have started again, which is the caller's from now on.
+
+        Waits for one that may be, once for each; None: there is none.
+        """
+        for rest in tuple(self._left):
+            if rest.is_claimed or rest.spec != spec or rest.state not in (_State.HELD, _State.STRAY):
+                continue
+            rest.is_claimed = True
+            try:
+                await asyncio.shield(rest.decided)
+            except asyncio.CancelledError:
+                rest.is_claimed = False
+                raise
+            if rest.state is _State.STRAY:
+                rest.become(_State.TAKEN)
+                return rest.container
+        return None
+
+    async def aclose(self) -> None:
+        """Remove them all, within bounds."""
+        self._closing.set()
+        for rest in self._left:
+            rest.news.set()
+        if self._left:
+            await asyncio.wait(self._left.values(), timeout=CLOSING_S)
+        for task in tuple(self._left.values()):
+            task.cancel()
+        if self._left:
+            await asyncio.wait(self._left.values())
+
+    def _look_after(self, rest: Remainder, hold_s: float) -> None:
+        task = asyncio.create_task(self._see_to(rest, hold_s), name=f"what is left of {rest.container[:12]}")
+        self._left[rest] = task
+        task.add_done_callback(lambda task: self._on_done(rest, task))
+
+    def _on_done(self, rest: Remainder, task: "asyncio.Task[None]") -> None:
+        del self._left[rest]
+        if rest.state in (_State.HELD, _State.STRAY):
+            rest.become(_State.DISPOSED)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("what is left of %s could not be looked after", rest.container, exc_info=error)
+
+    async def _see_to(self, rest: Remainder, hold_s: float) -> None:
+        await self._follow(rest, _State.HELD, hold_s)
+        await self._follow(rest, _State.STRAY, STRAY_S)
+        if rest.state is _State.REMOVED:
+            call(self._on_removed, rest.container)
+        elif rest.state is not _State.TAKEN:
+            rest.become(_State.DISPOSED)
+            await self._remove(rest)
+
+    async def _follow(self, rest: Remainder, state: _State, seconds: float) -> None:
+        """For as long as it is in that state, and no longer than that."""
+        if rest.state is not state:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                while rest.state is state and not self._closing.is_set():
+                    await rest.look()
+                    if rest.state is state and not self._closing.is_set():
+                        await rest.news.wait()
+        except TimeoutError:
+            pass
+        if rest.state is state and state is _State.HELD:
+            rest.become(_State.DISPOSED)
+
+    async def _remove(self, rest: Remainder) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                await rest.remove()
+                return
+            except MooringError as error:
+                log.debug("%s is not removed yet: %s", rest.container[:12], error.message)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, SLOWEST_PAUSE_S)

@@ -1,0 +1,284 @@
+"""Running containers, and making sure that all of them end. The counterpart of `ProcessRuntime`, by shape.
+
+What `start` raises tells a caller whether another attempt is worth it:
+
+- `UserError`, with the codes of `spec` and `failures`: it cannot start until somebody changes something.
+- `ServerFailed`, code `engine_refused`: the engine refuses to run this container. The same.
+- `Unavailable`, codes `engine_unreachable`, `pull_failed`: later it may work.
+- `Unavailable`, code `shutting_down`: the runtime is closed.
+
+Whatever it raises, and wherever it is cancelled: no container and no descriptor is left.
+"""
+
+import asyncio
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Callable
+
+from mooring.errors import MooringError, Unavailable, UserError
+from mooring.runtimes.containers.engine import Engine
+from mooring.runtimes.containers.exits import ContainerExit
+from mooring.runtimes.containers.failures import Refusal, wrong_architecture
+from mooring.runtimes.containers.harbour import Harbour
+from mooring.runtimes.containers.instance import ContainerInstance
+from mooring.runtimes.containers.labels import Owned
+from mooring.runtimes.containers.passing import PassedContainer
+from mooring.runtimes.containers.pulling import Progress, ensure_image
+from mooring.runtimes.containers.remains import Remains
+from mooring.runtimes.containers.spec import ContainerSpec, check_spec, creation
+from mooring.runtimes.containers.watch import Watch
+from mooring.runtimes.stopping import StopPatience
+from mooring.wire.budget import Budget
+
+__all__ = ["ContainerRuntime"]
+
+log = logging.getLogger("mooring.containers")
+
+DEFAULT_LINE_BYTES = 64 * 1024 * 1024
+_NO_INIT = ("docker-init", "container-init", "catatonit")
+"""What an engine says of an init process that it does not have, or that the image has no place for."""
+_FOREIGN = "exec format error"
+
+
+class ContainerRuntime:
+    """Containers of one workload. Whoever made the harbour closes it afterwards."""
+
+    def __init__(
+        self,
+        *,
+        harbour: Harbour,
+        on_stderr: Callable[[int, str], None],
+        on_gone: Callable[[ContainerInstance, ContainerExit], None] = lambda instance, exit: None,
+        on_removed: Callable[[str], None] = lambda container: None,
+        on_paused: Callable[[ContainerInstance, bool], None] = lambda instance, paused: None,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        max_line_bytes: int = DEFAULT_LINE_BYTES,
+        unfinished: Budget | None = None,
+        patience: StopPatience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_removed`: somebody else has removed a container of ours, whose id this is; before `on_gone`."""
+        self.harbour = harbour
+        self._on_stderr = on_stderr
+        self._on_gone = on_gone
+        self._on_paused = on_paused
+        self._on_progress = on_progress
+        self._max_line_bytes = max_line_bytes
+        self._unfinished = unfinished or Budget(4 * max_line_bytes)
+        self._patience = patience or StopPatience()
+        self._clock = clock
+        self._started = 0
+        self._instances: set[ContainerInstance] = set()
+        self._remains = Remains(on_removed)
+        self._closing: asyncio.Task[None] | None = None
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._pulling = asyncio.Lock()
+        self._has_init = True
+
+    @property
+    def instances(self) -> tuple[ContainerInstance, ...]:
+        """Those that are not reaped, in the order of their start."""
+        alive = (instance for instance in self._instances if not instance.reaped)
+        return tuple(sorted(alive, key=lambda instance: instance.n))
+
+    async def check(self, spec: ContainerSpec) -> None:
+        """Can it be run as asked? Finds the engine, and brings the image. Raises as `start` does."""
+        check_spec(spec)
+        await self._ensure_image(await self.harbour.engine(), spec, afresh=True)
+
+    async def start(self, spec: ContainerSpec) -> ContainerInstance:
+        """Run a container.
+
+        1. Check what can be checked beforehand; have the engine, and hear what happens in it.
+        2. If somebody else has started one of ours again, that one will do: go on at 4, and do not start it.
+        3. Create it; if there is no image for it, bring that first.
+        4. Attach to it, so that nothing of what it says is missed.
+        5. Start it, and learn which life of it that is.
+        """
+        # 1
+        self._check_open(spec)
+        check_spec(spec)
+        watch = await self.harbour.watching()
+        engine = await self.harbour.engine()
+        # 2
+        if (container := await self._remains.claim(spec)) is not None:
+            try:
+                return await self._begin(spec, engine, watch, container, is_new=False)
+            except Refusal as refusal:
+                log.info("%s: %s", spec.name, refusal.message)
+        self._check_open(spec)
+        try:
+            return await self._start_new(spec, engine, watch)
+        except Refusal as refusal:
+            if not self._has_init or not any(word in refusal.words for word in _NO_INIT):
+                raise _reason(spec, refusal) from refusal
+            log.info("%s: without an init process: %s", spec.name, refusal.words, extra={"event": "no_init"})
+            self._has_init = False
+        try:
+            return await self._start_new(spec, engine, watch)
+        except Refusal as refusal:
+            raise _reason(spec, refusal) from refusal
+
+    def adopt(self, spec: ContainerSpec, passed: PassedContainer) -> ContainerInstance:
+        """Go on with a container that another had; its descriptor is ours from now on.
+
+        It can be spoken to at once. It is heard as soon as a receiver is attached: now, or it is a spare.
+        """
+        instance = self._new_instance(spec)
+        instance.greet(passed)
+        self._instances.add(instance)
+        task = asyncio.create_task(self._arrive(instance, passed), name=f"adopting {passed.about.id[:12]}")
+        self._arriving.add(task)
+        task.add_done_callback(self._arriving.discard)
+        return instance
+
+    def part_with(self, instance: ContainerInstance) -> None:
+        """Another has adopted it."""
+        instance.leave()
+        self._instances.discard(instance)
+
+    def hurry(self) -> None:
+        """No more patience with any of them: stops go to SIGKILL at once."""
+        for instance in self._instances:
+            instance.hurry()
+
+    async def aclose(self) -> None:
+        """Stop all, and remove what is left. Idempotent; cancelling the wait does not cut it short."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name="close the container runtime")
+            self._closing.add_done_callback(self._on_closed)
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._arriving:
+            await asyncio.wait(self._arriving)
+        ends = await asyncio.gather(*(each.aclose() for each in self._instances), return_exceptions=True)
+        for error in ends:
+            if isinstance(error, Exception):
+                log.error("an instance could not be closed", exc_info=error)
+        await self._remains.aclose()
+
+    def _on_closed(self, closing: "asyncio.Task[None]") -> None:
+        """Here and not in `_close`: a task that is cancelled before its first step runs nothing of it."""
+        if closing.cancelled():
+            for instance in tuple(self._instances):
+                instance.end_now()
+
+    def _check_open(self, spec: ContainerSpec) -> None:
+        if self._closing is not None:
+            raise Unavailable(f"{spec.name}: not started, Mooring is shutting down", code="shutting_down")
+
+    async def _start_new(self, spec: ContainerSpec, engine: Engine, watch: Watch) -> ContainerInstance:
+        # Its name is ours to choose, so that it can be removed though we never hear its id.
+        name = f"mooring-{spec.name}-{secrets.token_hex(6)}"
+        body = creation(spec, Owned(self.harbour.owner, spec.name, spec.generation), init=self._has_init)
+        try:
+            # 3
+            try:
+                container = await engine.create(name, body)
+            except Refusal as refusal:
+                if not refusal.is_no_such_image:
+                    raise
+                await self._ensure_image(engine, spec, afresh=False)
+                container = await engine.create(name, body)
+        except Refusal:
+            raise
+        except BaseException:
+            self._remains.dispose(name, spec, engine, watch)
+            raise
+        return await self._begin(spec, engine, watch, container, is_new=True)
+
+    async def _begin(
+        self, spec: ContainerSpec, engine: Engine, watch: Watch, container: str, *, is_new: bool
+    ) -> ContainerInstance:
+        instance = self._new_instance(spec)
+        instance.expect(engine, watch, container)
+        try:
+            # 4
+            upgraded = await engine.attach(container)
+            instance.channel.connect(upgraded)
+            # 5
+            if is_new:
+                await engine.start(container)
+            seen = await engine.inspect(container)
+            if seen is None:
+                raise Refusal("starting the container", 404, "somebody has removed it at once")
+            self._check_open(spec)
+        except BaseException:
+            instance.never_began()
+            self._remains.dispose(container, spec, engine, watch)
+            raise
+        self._instances.add(instance)
+        instance.begin(seen, self._clock())
+        return instance
+
+    async def _arrive(self, instance: ContainerInstance, passed: PassedContainer) -> None:
+        """Its connection is given to the loop, and what happens to it is heard."""
+        connection = socket.socket(fileno=passed.descriptors[0])
+        connection.setblocking(False)
+        loop = asyncio.get_running_loop()
+        try:
+            engine = await self.harbour.engine()
+            watch = await self.harbour.watching()
+        except MooringError as error:
+            connection.close()
+            log.warning("%s: a container could not be taken over: %s", instance.name, error.message)
+            instance.channel.abort()
+            return
+        instance.expect(engine, watch, passed.about.id)
+        instance.channel.hold()
+        if connection.family == socket.AF_UNIX:
+            transport, _ = await loop.create_unix_connection(lambda: instance.channel, sock=connection)
+        else:
+            transport, _ = await loop.create_connection(lambda: instance.channel, sock=connection)
+        instance.channel.arrive(transport)
+        instance.channel.go_on()
+        instance.look()
+
+    def _new_instance(self, spec: ContainerSpec) -> ContainerInstance:
+        self._started += 1
+        instance = ContainerInstance(
+            name=spec.name,
+            n=self._started,
+            max_line_bytes=self._max_line_bytes,
+            unfinished=self._unfinished,
+            patience=self._patience,
+            on_stderr=self._on_stderr,
+            on_gone=self._on_gone,
+            on_paused=self._on_paused,
+            on_left=lambda instance: self._take_remains(instance, spec),
+            on_closed=self._instances.discard,
+        )
+        instance.why_not = lambda text: _foreign(spec, text)
+        return instance
+
+    def _take_remains(self, instance: ContainerInstance, spec: ContainerSpec) -> None:
+        engine, watch = self.harbour.known, self.harbour.watch
+        if engine is not None and watch is not None:
+            self._remains.take(instance, spec, engine, watch)
+
+    async def _ensure_image(self, engine: Engine, spec: ContainerSpec, *, afresh: bool) -> None:
+        async with self._pulling:
+            await ensure_image(engine, spec, self._on_progress, afresh=afresh)
+
+
+def _foreign(spec: ContainerSpec, text: str) -> UserError | None:
+    if _FOREIGN not in text.lower():
+        return None
+    return wrong_architecture(spec.name, spec.image, "its program is for another architecture")
+
+
+def _reason(spec: ContainerSpec, refusal: Refusal) -> MooringError:
+    """What a refusal means, where that is known."""
+    if (error := _foreign(spec, refusal.words)) is not None:
+        return error
+    words = refusal.words.lower()
+    if "executable file not found" in words or ("exec:" in words and "no such file" in words):
+        return UserError(
+            f"{spec.name}: the image {spec.image} has no such program: {refusal.words}",
+            code="program_not_found",
+            hint="what stands after -- are arguments of the image's own program",
+        )
+    return refusal

@@ -18,10 +18,11 @@ from mooring.clients.outcomes import Change
 from mooring.clients.records import ABSENT
 from tests.client_home import CLIENTS, ClientHome, target
 
-NAMES = ("notes", "mail", "web", "other")
+NAMES = ("notes", "other")
+"""Few: what meets under the same name is what is of interest."""
 PORTS = (4737, 5000)
 ANY_NAME = st.sampled_from(NAMES)
-SOME_NAMES = st.lists(ANY_NAME, min_size=1, max_size=3, unique=True)
+SOME_NAMES = st.lists(ANY_NAME, min_size=1, max_size=2, unique=True)
 ANY_PORT = st.sampled_from(PORTS)
 
 
@@ -42,12 +43,13 @@ class ClientFile(RuleBasedStateMachine):
         self._without_syncing.stop()
         shutil.rmtree(self._folder)
 
-    @initialize(client=st.sampled_from(CLIENTS), has_file=st.booleans())
-    def begin(self, client: str, has_file: bool) -> None:
+    @initialize(client=st.sampled_from(CLIENTS), has_file=st.booleans(), names=SOME_NAMES)
+    def begin(self, client: str, has_file: bool, names: list[str]) -> None:
         self.client = client
         if has_file:
             self.home.write(client)
             self.theirs = dict(self.home.entries(client))
+        self.home.registry().add(self._site(), [target(name) for name in names])
 
     # What Mooring does
 
@@ -86,6 +88,14 @@ class ClientFile(RuleBasedStateMachine):
         self.home.registry().put_back(target(name, port))
         if was_out:
             assert self._states()[name] == "in"
+
+    @rule(name=ANY_NAME, port=ANY_PORT, is_written=st.booleans())
+    def refresh(self, name: str, port: int, is_written: bool) -> None:
+        """Out and back, and maybe somebody has something of their own there meanwhile."""
+        self.take_out(name)
+        if is_written:
+            self.somebody_writes(name)
+        self.put_back(name, port)
 
     @rule(name=ANY_NAME, port=ANY_PORT)
     def renew(self, name: str, port: int) -> None:
@@ -198,8 +208,8 @@ class ClientFile(RuleBasedStateMachine):
 
 TestClientFile = ClientFile.TestCase
 TestClientFile.settings = settings(
-    max_examples=40,
-    stateful_step_count=20,
+    max_examples=100,
+    stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

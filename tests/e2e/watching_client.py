@@ -191,6 +191,4 @@ async def watching(*clients: WatchingClient) -> AsyncIterator[None]:
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         for client in clients:
             await client._disconnect()
-    for error in ended:
-        if not isinstance(error, asyncio.CancelledError):
-            raise error
+    assert [error for error in ended if not isinstance(error, asyncio.CancelledError)] == []

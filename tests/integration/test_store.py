@@ -238,13 +238,12 @@ def test_numbers_of_events_never_return(store: Store, opening: Opening) -> None:
 
 
 def test_an_owner_knows_when_it_is_one_no_more(store: Store, opening: Opening) -> None:
-    assert store.is_ours
     other = opening()
-    assert not other.is_ours
+    assert [one.is_ours for one in (store, other)] == [True, False]
     other.claim(2, "boot")
-    assert other.is_ours and not store.is_ours
+    assert [one.is_ours for one in (store, other)] == [False, True]
     other.release()
-    assert not other.is_ours and not store.is_ours
+    assert [one.is_ours for one in (store, other)] == [False, False]
 
 
 def test_history_of_what_is_no_workload_has_one_bound(store: Store, clock: Clock) -> None:

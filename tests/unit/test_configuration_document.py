@@ -36,7 +36,10 @@ def test_examples_are_as_the_schema_says() -> None:
     assert len(entries_of(document)[0]) == 3
     assert problems(document.data, schema, schema) == []
     assert tomllib.loads(comment) == {}
-    for wrong in ({}, *({"servers": {"a": said}} for said in ({"x": 1}, {"args": "x"}, {"client_refresh": "x"}))):
+    for wrong in (
+        {},
+        *({"servers": {"a": said}} for said in ({"x": 1}, {"args": "x"}, {"client_refresh": "x"})),
+    ):
         assert problems(wrong, schema, schema)
 
 

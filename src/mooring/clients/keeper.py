@@ -274,12 +274,11 @@ class Keeper:
             self._not_back_before[name] = self._now + settle_s
         if not self._is_time(self._not_back_before[name]):
             return
-        if (
-            self._is_time(self._tries.begin((Back, name), self._now))
-            and (target := target_of(name)) is not None
-        ):
-            outcomes = self._registry.put_back(target)
-            if not self._tell_changes(name, "put back into", outcomes) and name in self._unfinished:
+        if not self._is_time(self._tries.begin((Back, name), self._now)):
+            return
+        if (target := target_of(name)) is not None:
+            self._tell_changes(name, "put back into", self._registry.put_back(target))
+            if name in self._unfinished:  # what is in trouble is in the ledger, and needs no event
                 self._connecting(name)
 
     def _connecting(self, name: str) -> None:
@@ -290,8 +289,7 @@ class Keeper:
     def _forget(self, name: str, target_of: TargetOf) -> None:
         # Asked once more: it may have been run again since.
         if self._is_time(self._tries.begin((Forget, name), self._now)) and target_of(name) is None:
-            outcomes = self._registry.forget(name)
-            self._tell_changes(name, "was removed: taken out of", outcomes)
+            self._tell_changes(name, "was removed: taken out of", self._registry.forget(name))
 
     def _renew(self, name: str, target_of: TargetOf) -> None:
         if name in self._renewed or not self._is_time(self._tries.begin((Renew, name), self._now)):

@@ -10,8 +10,10 @@ from mooring.clients.client import Client
 from mooring.clients.differences import MASK, MOST_LINES, difference
 from mooring.clients.entries import Target
 from mooring.clients.looking import fingerprint_of
+from mooring.clients.machine import Machine, Platform
 from mooring.clients.outcomes import Change
 from mooring.clients.records import MAX_ENTRY_BYTES
+from mooring.clients.registry import Registry
 from mooring.errors import UserError
 from tests.client_home import CLIENTS, FOREIGN, ClientHome, changes, target
 
@@ -679,6 +681,31 @@ def test_an_old_file_in_which_nothing_is_ours_is_not_touched(home: ClientHome) -
 
     assert changes(outcomes) == ["removed"]
     assert "mine" in old.read_text()
+
+
+def test_an_entry_is_removed_from_where_it_was_written_wherever_the_file_is_now(home: ClientHome) -> None:
+    elsewhere = home.home / "elsewhere"
+    moved = Registry(home.state, Machine(Platform.LINUX, home.home, {"CODEX_HOME": str(elsewhere)}))
+    moved.add(moved.site("codex"), [target()])
+    home.registry().add(home.site("codex"), [target()])
+
+    outcomes = home.registry().remove(home.site("codex"), ["notes"])
+
+    assert [one.path for one in outcomes] == [home.site("codex").path, elsewhere / "config.toml"]
+    assert changes(outcomes) == ["removed", "removed"]
+    assert "notes" not in (elsewhere / "config.toml").read_text()
+    assert home.registry().servers() == []
+
+
+def test_an_entry_of_a_client_that_is_not_known_any_more_can_be_forgotten(home: ClientHome) -> None:
+    home.registry().add(home.site("cursor"), [target(), target("mail")])
+    ledger = home.state / "ledger.json"
+    ledger.write_text(ledger.read_text().replace('"cursor"', '"bygone"'))
+    assert home.registry().servers() == ["mail", "notes"]
+
+    assert home.registry().forget("notes") == []
+
+    assert home.registry().servers() == ["mail"]
 
 
 # Following

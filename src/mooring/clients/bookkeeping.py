@@ -138,6 +138,19 @@ class Books:
             self._finish(contents, record, change, draft, changed)
             return _done(draft, verdicts)
 
+    def drop_unknown(self, server: str) -> None:
+        """Entries of a server for clients that this version does not know: nobody can look at them."""
+
+        def is_known(owned: Owned) -> bool:
+            return owned.server != server or bool(as_it_was(owned.client, owned.section, owned.format))
+
+        if all(is_known(one) for record in self.ledger.read().files.values() for one in record.entries):
+            return
+        with self.held() as contents:
+            for record in list(contents.files.values()):
+                contents.put(structs.replace(record, entries=tuple(filter(is_known, record.entries))))
+            self.ledger.write(contents)
+
     def _record(self, contents: Contents, path: Path) -> FileRecord:
         record = contents.record(key_of(path))
         if record.intent is not None:
@@ -292,7 +305,7 @@ def _done(draft: Draft, verdicts: list[Verdict]) -> Done:
     if not draft.is_change:
         return Done(verdicts)
     ours = {text for owned in draft.entries for text in _texts(owned.wrote)}
-    private = private_values(draft.client.editor, (draft.before, draft.result), ours)
+    private = private_values(draft.documents, ours)
     return Done(verdicts, difference(draft.before, draft.result, private))
 
 

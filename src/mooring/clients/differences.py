@@ -8,9 +8,9 @@ are masked wherever they would show. Bounded, whatever the file is like.
 import difflib
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from mooring.clients.editing.edits import Format, Refused, Value
+from mooring.clients.editing.edits import Value
 
 __all__ = ["MASK", "MOST_LINES", "difference", "private_values"]
 
@@ -36,15 +36,10 @@ def difference(before: bytes | None, after: bytes | None, private: Collection[st
     return "\n".join(shown)
 
 
-def private_values(editor: Format, versions: Sequence[bytes | None], ours: Collection[str] = ()) -> set[str]:
-    """Texts in these documents that are not to be shown, as they are and as they are written in JSON."""
-    found: set[str] = set()
-    for data in versions:
-        try:
-            found.update(_private(editor.read(data or b""), is_private=False))
-        except Refused:
-            continue
-    found = {text for text in found if text.strip() and text not in ours}
+def private_values(documents: Iterable[Value], ours: Collection[str] = ()) -> set[str]:
+    """Texts in these that are not to be shown, as they are and as they are written in JSON."""
+    texts = (text for document in documents for text in _private(document, is_private=False))
+    found = {text for text in texts if text.strip() and text not in ours}
     return found | {json.dumps(text)[1:-1] for text in found} | {_as_json(text) for text in found}
 
 

@@ -45,7 +45,8 @@ class Draft:
         self._editor, self._section = client.editor, client.section
         self._owned_before = record.entries
         self._elsewhere = elsewhere
-        self._there = entries_in(self._editor.read(data or b""), self._section)
+        self._document = self._editor.read(data or b"")
+        self._there = entries_in(self._document, self._section)
         self._there_before = dict(self._there)
 
     def there(self, name: str) -> There:
@@ -130,6 +131,11 @@ class Draft:
     def is_change(self) -> bool:
         """Has the file to be written?"""
         return self.result != self.before
+
+    @property
+    def documents(self) -> list[Value]:
+        """All that is said in the file, before and now, but for what stays the same."""
+        return [self._document, self._there]
 
     def steps(self) -> tuple[Step, ...]:
         """What is done to entries, so that it can be seen later whether it was."""

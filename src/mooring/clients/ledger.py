@@ -9,17 +9,15 @@ Invariants:
   known are then others' entries, until they are recognised. One of a newer Mooring is left alone.
 """
 
-import fcntl
 import logging
-import os
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from mooring.clients import disk
 from mooring.clients.records import Contents
 from mooring.errors import UserError
 
@@ -31,7 +29,6 @@ MAX_LEDGER_BYTES = 16 * 1024 * 1024
 """Thousands of entries; what would make it larger is refused before any file is touched."""
 LOCK_S = 10.0
 """For whoever acts on clients' files at this moment, the daemon or another command."""
-LOOK_AGAIN_S = 0.01
 VERSION = 1
 
 
@@ -75,19 +72,9 @@ class Ledger:
                 code="ledger_full",
                 hint="remove servers from clients: mooring client rm CLIENT",
             )
-        begun = self.path.with_name(f"{self.path.name}.new")
         try:
-            begun.unlink(missing_ok=True)  # of somebody who was killed
-            descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(begun, self.path)  # noqa: PTH105 - as the other steps, by the name that tests stop at
-            _sync_directory(self.path.parent)
+            disk.write_over(self.path, data, is_synced=True)
         except OSError as error:
-            with suppress(OSError):
-                begun.unlink(missing_ok=True)
             raise self._unusable(error) from None
 
     def _read(self) -> Contents:
@@ -113,30 +100,18 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        try:
-            lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise self._unusable(error) from None
-        try:
-            self._wait_for(lock)
-            yield
-        finally:
-            os.close(lock)
-
-    def _wait_for(self, lock: int) -> None:
-        give_up_at = time.monotonic() + self._patience_s
-        while True:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= give_up_at:
-                    raise LedgerTrouble(
-                        "another command, or the daemon, is changing clients' files and does not finish",
-                        code="ledger_busy",
-                        hint="try again",
-                    ) from None
-            time.sleep(LOOK_AGAIN_S)
+                stack.enter_context(disk.locked(self.path.with_suffix(".lock"), self._patience_s))
+            except disk.Busy:
+                raise LedgerTrouble(
+                    "another command, or the daemon, is changing clients' files and does not finish",
+                    code="ledger_busy",
+                    hint="try again",
+                ) from None
+            except OSError as error:
+                raise self._unusable(error) from None
+            yield
 
     def _set_aside(self, error: Exception) -> None:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -165,12 +140,3 @@ class Ledger:
 
 class _Version(msgspec.Struct):
     version: int
-
-
-def _sync_directory(directory: Path) -> None:
-    """So that the new name outlives a crash of the system."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -116,11 +116,20 @@ class Registry:
 
         follow = False if names is None else None
         outcomes = self._change(site, wanted, decide, is_removal=True, dry_run=dry_run, follow=follow)
-        if site.project is None:
-            written = {one.name: one for one in mine}
-            for old in old_sites(site.client, self._machine):
-                outcomes += self._remove_old(old, names, written, force=force, dry_run=dry_run)
+        written = {one.name: one for one in mine}
+        for old in self._old_sites(site):
+            outcomes += self._remove_old(old, names, written, force=force, dry_run=dry_run)
         return outcomes
+
+    def _old_sites(self, site: Site) -> list[Site]:
+        """Files that the client may have used before, by the table or by the ledger."""
+        if site.project is not None:
+            return []
+        written = (one for record in self._books.peek().files.values() for one, _ in sites_of(record))
+        mine = (one for one in written if one.client.id == site.client.id and one.project is None)
+        old = {key_of(one.path): one for one in (*old_sites(site.client, self._machine), *mine)}
+        old.pop(key_of(site.path), None)
+        return list(old.values())
 
     def _remove_old(
         self,
@@ -276,7 +285,9 @@ class Registry:
 
     def forget(self, server: str) -> list[Outcome]:
         """For good. One that somebody changed stays in the file, but is no longer ours."""
-        return self._for_entries(lambda owned: owned.server == server, decisions.forget, is_removal=True)
+        outcomes = self._for_entries(lambda owned: owned.server == server, decisions.forget, is_removal=True)
+        self._books.drop_unknown(server)
+        return outcomes
 
     def renew(self, target: Target) -> list[Outcome]:
         """Update entries that are in, as we wrote them, and lead elsewhere."""

@@ -27,8 +27,8 @@ DETACHED = 'log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!'
 CONTAINERS_CONF = """
 [containers]
 default_ulimits = ["nofile=16384:16384", "nproc=16384:16384"]
-init_path = "{init}"
 [engine]
+init_path = "{init}"
 runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
@@ -167,6 +167,9 @@ class RealDocker(RealEngine):
 
     def command(self) -> tuple[list[str], dict[str, str]]:
         folder = self.folder
+        # After a kill they are there, with numbers of processes that perhaps nobody has reaped yet.
+        for name in ("pid", "exec/containerd/containerd.pid"):
+            (folder / name).unlink(missing_ok=True)
         arguments = ["--data-root", f"{folder}/root", "--exec-root", f"{folder}/exec"]
         arguments += ["--pidfile", f"{folder}/pid", "-H", f"unix://{self.socket}"]
         return ["dockerd", *arguments, "--iptables=false", "--ip6tables=false", "--bridge=none"], {}

@@ -33,7 +33,7 @@ def base_image() -> bytes:
 
 def foreign_image() -> bytes:
     """Its program is for another architecture."""
-    return _image(FOREIGN, _layer({"server": FOREIGN_PROGRAM}), {"Entrypoint": ["/server"]})
+    return _image(FOREIGN, _layer({"server": FOREIGN_PROGRAM}), {"Entrypoint": ["/server"]}, "s390x")
 
 
 def host_volumes() -> tuple[Volume, ...]:
@@ -75,9 +75,9 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(info, io.BytesIO(content))
 
 
-def _image(name: str, layer: bytes, config: dict[str, Any]) -> bytes:
+def _image(name: str, layer: bytes, config: dict[str, Any], architecture: str = ARCHITECTURE) -> bytes:
     about = {
-        "architecture": ARCHITECTURE,
+        "architecture": architecture,
         "os": "linux",
         "config": config,
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},

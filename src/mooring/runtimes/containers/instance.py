@@ -37,6 +37,8 @@ LEAVING_S = 1.0
 REMOVING_S = 5.0
 """For the end of a removal that somebody else has begun."""
 LOOK_AGAIN_S = 0.02
+NOT_EXECUTED = (126, 127)
+"""By convention: the program was not found, or is none."""
 KILL_PATIENCE_S = 10.0
 """SIGKILL acts as soon as the engine and the kernel get to it, which takes seconds on a busy machine."""
 
@@ -84,6 +86,8 @@ class ContainerInstance:
         """
         self.why_not: Callable[[str], UserError | None] = lambda text: None
         """Knows of a line of stderr whether it says that it can never run."""
+        self.if_not_executed: UserError | None = None
+        """What is wrong if its program cannot be executed."""
         self._patience = patience
         self._on_stderr = on_stderr
         self._tell_gone = on_gone
@@ -431,8 +435,9 @@ class ContainerInstance:
     def _note_exit(self, exit: ContainerExit) -> None:
         if self._exited.done():
             return
-        if self._error is not None:
-            exit = ContainerExit(exit.code, ending=exit.ending, error=self._error)
+        error = self._error or (self.if_not_executed if exit.code in NOT_EXECUTED else None)
+        if error is not None:
+            exit = ContainerExit(exit.code, ending=exit.ending, out_of_memory=exit.out_of_memory, error=error)
         self._exited.set_result(exit)
         self.is_paused = False
         self.channel.read_to_end()

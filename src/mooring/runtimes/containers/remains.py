@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
 
 from mooring.errors import MooringError
 from mooring.runtimes.containers.engine import Engine
@@ -62,6 +63,8 @@ class Remainder:
         self.spec = spec
         self.is_claimed = False
         self.state = _State.HELD
+        self.under_way: asyncio.Future[Any] | None = None
+        """What is still being done to it."""
         self.news = asyncio.Event()
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """It is no longer held."""
@@ -136,10 +139,18 @@ class Remains:
             rest.become(_State.DISPOSED)
         self._look_after(rest, hold_s)
 
-    def dispose(self, container: str, spec: ContainerSpec, engine: Engine, watch: Watch) -> None:
-        """Remove a container of ours, in the background."""
+    def dispose(
+        self,
+        container: str,
+        spec: ContainerSpec,
+        engine: Engine,
+        watch: Watch,
+        after: "asyncio.Future[Any] | None" = None,
+    ) -> None:
+        """Remove a container of ours, in the background; `after` that has come to an end."""
         rest = Remainder(container, spec, engine, watch)
         rest.become(_State.DISPOSED)
+        rest.under_way = after
         self._look_after(rest, 0)
 
     async def claim(self, spec: ContainerSpec) -> str | None:
@@ -210,6 +221,10 @@ class Remains:
             rest.become(_State.DISPOSED)
 
     async def _remove(self, rest: Remainder) -> None:
+        if rest.under_way is not None:
+            await asyncio.wait([rest.under_way])
+            if not rest.under_way.cancelled():
+                rest.under_way.exception()
         pause_s = FIRST_PAUSE_S
         while True:
             try:

@@ -16,6 +16,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.runtimes.containers.engine import Engine
@@ -76,6 +77,7 @@ class ContainerRuntime:
         self._arriving: set[asyncio.Task[None]] = set()
         self._pulling = asyncio.Lock()
         self._has_init = True
+        self._foreign: dict[str, UserError | None] = {}
 
     @property
     def instances(self) -> tuple[ContainerInstance, ...]:
@@ -109,10 +111,11 @@ class ContainerRuntime:
             except Refusal as refusal:
                 log.info("%s: %s", spec.name, refusal.message)
         self._check_open(spec)
+        init = self._has_init
         try:
             return await self._start_new(spec, engine, watch)
         except Refusal as refusal:
-            if not self._has_init or not any(word in refusal.words for word in _NO_INIT):
+            if not init or not any(word in refusal.words for word in _NO_INIT):
                 raise _reason(spec, refusal) from refusal
             log.info("%s: without an init process: %s", spec.name, refusal.words, extra={"event": "no_init"})
             self._has_init = False
@@ -174,21 +177,28 @@ class ContainerRuntime:
         # Its name is ours to choose, so that it can be removed though we never hear its id.
         name = f"mooring-{spec.name}-{secrets.token_hex(6)}"
         body = creation(spec, Owned(self.harbour.owner, spec.name, spec.generation), init=self._has_init)
+        # 3
         try:
-            # 3
-            try:
-                container = await engine.create(name, body)
-            except Refusal as refusal:
-                if not refusal.is_no_such_image:
-                    raise
-                await self._ensure_image(engine, spec, afresh=False)
-                container = await engine.create(name, body)
+            container = await self._create(spec, engine, watch, name, body)
+        except Refusal as refusal:
+            if not refusal.is_no_such_image:
+                raise
+            await self._ensure_image(engine, spec, afresh=False)
+            container = await self._create(spec, engine, watch, name, body)
+        return await self._begin(spec, engine, watch, container, is_new=True)
+
+    async def _create(
+        self, spec: ContainerSpec, engine: Engine, watch: Watch, name: str, body: dict[str, Any]
+    ) -> str:
+        creating = asyncio.create_task(engine.create(name, body), name=f"create {name}")
+        try:
+            return await asyncio.shield(creating)
         except Refusal:
             raise
         except BaseException:
-            self._remains.dispose(name, spec, engine, watch)
+            # The engine goes on with it, whoever waits for the answer.
+            self._remains.dispose(name, spec, engine, watch, after=creating)
             raise
-        return await self._begin(spec, engine, watch, container, is_new=True)
 
     async def _begin(
         self, spec: ContainerSpec, engine: Engine, watch: Watch, container: str, *, is_new: bool
@@ -203,6 +213,7 @@ class ContainerRuntime:
             if is_new:
                 await engine.start(container)
             seen = await engine.inspect(container)
+            instance.if_not_executed = await self._foreignness(engine, spec)
             if seen is None:
                 raise Refusal("starting the container", 404, "somebody has removed it at once")
             self._check_open(spec)
@@ -213,6 +224,16 @@ class ContainerRuntime:
         self._instances.add(instance)
         instance.begin(seen, self._clock())
         return instance
+
+    async def _foreignness(self, engine: Engine, spec: ContainerSpec) -> UserError | None:
+        """What to say if its program cannot be executed. Asked once: many engines emulate, then it can be."""
+        if spec.image not in self._foreign:
+            image = await engine.image(spec.image)
+            theirs = image.architecture if image is not None else ""
+            is_foreign = theirs not in ("", engine.architecture)
+            why = f"it is for {theirs}, and the engine runs on {engine.architecture}"
+            self._foreign[spec.image] = wrong_architecture(spec.name, spec.image, why) if is_foreign else None
+        return self._foreign[spec.image]
 
     async def _arrive(self, instance: ContainerInstance, passed: PassedContainer) -> None:
         """Its connection is given to the loop, and what happens to it is heard."""

@@ -8,6 +8,7 @@ Invariants:
 """
 
 import asyncio
+import contextlib
 import logging
 from typing import Protocol
 
@@ -50,6 +51,9 @@ class Watch:
         self._following: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         """Set when a stream was opened, or could not be."""
+        self._poked = asyncio.Event()
+        """Somebody wants one now."""
+        self._attempts = 0
         self._is_open = False
         self._error: MooringError | None = None
         self.streams = 0
@@ -81,9 +85,11 @@ class Watch:
         """Wait until everything that happens from now on is heard. Raises what is wrong with the engine."""
         if self._following is None:
             self._following = asyncio.create_task(self._follow(), name="following an engine's events")
+        attempts = self._attempts
+        self._poked.set()
         async with asyncio.timeout(OPENING_S):
             while not self._is_open:
-                if self._error is not None:
+                if self._error is not None and self._attempts > attempts:
                     raise self._error
                 self._news.clear()
                 await self._news.wait()
@@ -102,14 +108,20 @@ class Watch:
             try:
                 await self._follow_one()
             except MooringError as error:
-                if self._error is None and self.streams > 0:
-                    log.warning("%s", error.message, extra={"event": error.code})
-                self._error = error
+                # That a stream broke says nothing of the engine; that none can be opened does.
+                if self.streams == opened:
+                    if self._error is None and self.streams > 0:
+                        log.warning("%s", error.message, extra={"event": error.code})
+                    self._error = error
             finally:
                 self._is_open = False
+                self._attempts += 1
                 self._news.set()
             pause_s = FIRST_PAUSE_S if self.streams > opened else min(2 * pause_s, SLOWEST_PAUSE_S)
-            await asyncio.sleep(pause_s)
+            self._poked.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._poked.wait()
 
     async def _follow_one(self) -> None:
         async with self._engine.events(owner_filter(self._owner)) as lines:

@@ -259,6 +259,19 @@ async def test_a_daemon_killed_in_a_refresh_is_made_up_for(tmp_path: Path, when:
             assert not list(me.home.rglob(".mooring-*"))
 
 
+async def test_a_daemon_that_takes_over_in_a_refresh_finishes_it(tmp_path: Path) -> None:
+    async with user(tmp_path) as me:
+        await me.run()
+        async with watching(*me.clients):
+            await me.all_work()
+            await me.lose_sessions()
+            [await client.ask() for client in me.clients]
+            await until(lambda: not any(me.entries().values()), 60)
+            await me.place.done("daemon", "restart")
+            await me.all_work()
+            assert set(me.entries().values()) == {1}
+
+
 async def test_a_lost_state_is_no_tool_until_the_server_is_run_again(tmp_path: Path) -> None:
     async with user(tmp_path) as me:
         await me.run()

@@ -197,6 +197,11 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
     [
         ("run time --port 1 -- uvx x", "error: --port: works only with --foreground\n"),
         ("run time --unix /s --drain-delay 1s -- uvx x", "error: --drain-delay, --unix: works only with"),
+        ("run time --foreground --client-refresh auto -- uvx x", "--client-refresh: does not go with"),
+        (
+            "run time --client-refresh sometimes -- uvx x",
+            "'sometimes' is not one of 'auto', 'always', 'never'",
+        ),
         ("run", "'NAME'"),
         ("run -- uvx x", "hint: write: mooring run NAME -- uvx x\n"),
         ("run --foreground", "'NAME'"),

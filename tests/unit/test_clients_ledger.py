@@ -16,6 +16,7 @@ from mooring.clients.ledger import Ledger, LedgerTrouble
 from mooring.clients.records import (
     ABSENT,
     MAX_ENTRY_BYTES,
+    MOST_BYGONE,
     Contents,
     FileRecord,
     Follow,
@@ -236,6 +237,17 @@ def test_no_more_than_the_last_changes_are_remembered(tmp_path: Path) -> None:
     [record] = json.loads((home.state / "ledger.json").read_text())["files"].values()
 
     assert len(record["changes"]) == 10
+
+
+def test_files_in_which_nothing_is_ours_any_more_are_remembered_up_to_a_bound() -> None:
+    contents = Contents()
+    contents.put(FileRecord("/ours", entries=(OWNED,), changes=RECORD.changes))
+    for number in range(MOST_BYGONE + 5):
+        contents.put(FileRecord(f"/{number}", changes=RECORD.changes))
+
+    assert list(contents.files) == ["/ours", *(f"/{number}" for number in range(5, MOST_BYGONE + 5))]
+    contents.put(FileRecord("/ours"))
+    assert "/ours" not in contents.files
 
 
 def test_fingerprints_tell_apart_what_differs_and_nothing_else() -> None:

@@ -404,6 +404,7 @@ def test_an_entry_that_the_user_changed_is_not_taken_out_and_that_is_told_once(h
     first, second = home.registry().take_out("notes", "x"), home.registry().take_out("notes", "x")
 
     assert (changes(first), changes(second)) == (["refused"], ["unchanged"])
+    assert first[0].hint.endswith("mooring client add cursor --server notes --force")
     assert ":1/" in site.path.read_text()
     site.path.write_text(site.path.read_text().replace(":1/", ":4737/"))
     assert changes(home.registry().take_out("notes", "x")) == ["removed"]
@@ -487,8 +488,10 @@ def test_a_changed_entry_of_a_server_that_is_gone_is_left_and_no_longer_ours(hom
     text = site.path.read_text().replace("4737", "1")
     site.path.write_text(text)
 
-    assert changes(home.registry().forget("notes")) == ["refused"]
+    [outcome] = home.registry().forget("notes")
 
+    assert (outcome.change, outcome.code) == ("refused", "entry_changed")
+    assert outcome.hint.endswith("mooring client rm cursor --server notes --force")
     assert site.path.read_text() == text
     assert home.registry().servers() == []
     assert home.registry().forget("notes") == []

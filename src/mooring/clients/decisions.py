@@ -144,7 +144,8 @@ def forget(draft: Draft, owned: Owned) -> Verdict:
     if there is ABSENT:
         return Verdict(owned.server, Change.REMOVED if owned.state == "out" else Change.UNCHANGED)
     if not any(is_ours(owner, there) for owner in owners):
-        return Verdict(owned.server, Change.REFUSED, _changed(draft, owned, "left there, and no longer ours"))
+        trouble = _changed(draft, owned, "left there, and no longer ours", verb="rm")
+        return Verdict(owned.server, Change.REFUSED, trouble)
     draft.remove(owned.name)
     return Verdict(owned.server, Change.REMOVED)
 
@@ -234,14 +235,13 @@ def _told(draft: Draft, owned: Owned, what: str) -> Verdict:
     return Verdict(owned.server, Change.REFUSED, _changed(draft, owned, what))
 
 
-def _changed(draft: Draft, owned: Owned, what: str) -> UserError:
-    where = (
-        f" {draft.client.id} --server {shlex.quote(owned.name)}{_in_project(_path(owned.project))} --force"
-    )
+def _changed(draft: Draft, owned: Owned, what: str, verb: str = "add") -> UserError:
+    wish = "to have it as Mooring writes it" if verb == "add" else "to have it removed"
+    where = f"{draft.client.id} --server {shlex.quote(owned.name)}{_in_project(_path(owned.project))}"
     return UserError(
         f"the entry {shown(owned.name)} was changed by somebody: {what}",
         code="entry_changed",
-        hint=f"to have it as Mooring writes it: mooring client add{where}; to remove it: rm instead of add",
+        hint=f"{wish}: mooring client {verb} {where} --force",
     )
 
 

@@ -17,6 +17,7 @@ from mooring.clients.editing.edits import Section, Value, same
 __all__ = [
     "ABSENT",
     "MAX_ENTRY_BYTES",
+    "MOST_BYGONE",
     "MOST_CHANGES",
     "Absent",
     "Contents",
@@ -37,6 +38,8 @@ MAX_ENTRY_BYTES = 64 * 1024
 """Of an entry that is kept so that it can be put back."""
 MOST_CHANGES = 10
 """Of one file, that can be undone one after the other; there are as many backups."""
+MOST_BYGONE = 100
+"""Files in which nothing is ours any more, but something can be undone: the oldest gives way."""
 
 
 class Absent(Enum):
@@ -168,10 +171,12 @@ class Contents(Struct):
 
     def put(self, record: FileRecord) -> None:
         """That is what is written of the file now."""
+        self.files[record.path] = record
         if record.is_empty:
-            self.files.pop(record.path, None)
-        else:
-            self.files[record.path] = record
+            del self.files[record.path]
+        bygone = [one.path for one in self.files.values() if not one.entries and one.intent is None]
+        for path in bygone[: max(len(bygone) - MOST_BYGONE, 0)]:
+            del self.files[path]
 
     def record(self, path: str) -> FileRecord:
         """What is written of that file; nothing, maybe."""

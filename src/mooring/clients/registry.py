@@ -57,7 +57,7 @@ class Registry:
                 else "all that are known: mooring client ls --all",
             )
         if project is not None:
-            site = project_site(client, project)
+            site = project_site(client, Path(key_of(project)))
             if site is None:
                 raise UserError(
                     f"{client.name} reads no file in projects",

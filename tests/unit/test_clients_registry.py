@@ -750,6 +750,23 @@ def test_neighbours_in_the_same_line_are_not_shown(home: ClientHome) -> None:
     assert "npx" not in outcome.difference
 
 
+def test_neighbours_in_a_short_line_are_not_shown_either(home: ClientHome) -> None:
+    home.write("cursor", '{"mcpServers":{"other":{"command":"npx","args":["--token=hush"]}}}')
+
+    [outcome] = home.registry().add(home.site("cursor"), [target()])
+
+    assert outcome.difference.splitlines()[0] == "-…}}}"
+    assert "hush" not in outcome.difference
+    assert ":4737/notes/mcp" in outcome.difference
+
+
+def test_no_half_of_a_secret_is_left_where_a_line_is_cut() -> None:
+    old, new = b'{"a":{"env":{"T":"hush-hush"}}}', b'{"a":{"env":{"T":"hello"}}}'
+
+    assert "ush" not in difference(old, new, {"hush-hush"})
+    assert "hello" in difference(old, new, {"hush-hush"})
+
+
 def test_a_secret_in_a_short_line_that_changes_is_masked(home: ClientHome) -> None:
     home.write("cursor", '{"mcpServers":{"other":{"env":{"T":"hush-hush","n":7}}}}')
 
@@ -775,6 +792,16 @@ def test_secrets_that_a_user_added_to_our_entry_are_masked_in_any_format(home: C
         [outcome] = home.registry().take_out("notes", "x", only=is_it)
 
         assert "hush" not in outcome.difference, client
+
+
+def test_a_secret_of_several_lines_is_masked(home: ClientHome) -> None:
+    lines = ["K: |-", "  hush-one", "  hush-two", "L: 'it''s hush'"]
+    home.write("goose", "extensions:\n  other:\n    envs:\n" + "".join(f"      {line}\n" for line in lines))
+
+    [outcome] = home.registry().remove(home.site("goose"), ["other"], force=True)
+
+    assert "hush" not in outcome.difference
+    assert "K:" in outcome.difference
 
 
 def test_a_difference_is_bounded() -> None:

@@ -21,6 +21,8 @@ MOST_COMPARED = 2_000
 MASK = "•••"
 _MOST_CHARACTERS = 160
 _AROUND = 1
+_OPENING = "{["
+"""A line with one of these in what stays the same holds more than one thing."""
 _PRIVATE = ("env", "header", "auth", "token", "secret", "password", "apikey", "api_key", "api-key")
 """What is under a key with one of these in it is nobody's business."""
 _SHORT = 8
@@ -29,7 +31,8 @@ _SHORT = 8
 
 def difference(before: bytes | None, after: bytes | None, private: Collection[str] = ()) -> str:
     """In the style of `diff -U0`, without its heads. `private`: texts that are not to be shown."""
-    lines = [sign + _masked(line, private) for sign, line in _changes(_lines(before), _lines(after))]
+    changes = _changes(_lines(before), _lines(after))
+    lines = [line for old, new in changes for line in _signed(_masked(old, private), _masked(new, private))]
     shown = [_cut(line) for line in lines[:MOST_LINES]]
     if len(lines) > MOST_LINES:
         shown.append(f"… and {len(lines) - MOST_LINES:,} lines more")
@@ -37,14 +40,17 @@ def difference(before: bytes | None, after: bytes | None, private: Collection[st
 
 
 def private_values(documents: Iterable[Value], ours: Collection[str] = ()) -> set[str]:
-    """Texts in these that are not to be shown, as they are and as they are written in JSON."""
-    texts = (text for document in documents for text in _private(document, is_private=False))
-    found = {text for text in texts if text.strip() and text not in ours}
-    return found | {json.dumps(text)[1:-1] for text in found} | {_as_json(text) for text in found}
+    """Texts in these that are not to be shown, in the ways in which they may be written."""
+    texts = {text for document in documents for text in _private(document, is_private=False)}
+    return {way for text in texts if text not in ours for way in _ways(text) if way.strip()}
 
 
-def _as_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+def _ways(text: str) -> Iterator[str]:
+    yield text
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield text.replace("'", "''")
+    yield from (line.strip() for line in text.splitlines())
 
 
 def _private(value: Value, *, is_private: bool) -> Iterator[str]:
@@ -63,21 +69,22 @@ def _lines(data: bytes | None) -> list[str]:
     return (data or b"").decode(errors="replace").removeprefix("\ufeff").splitlines()
 
 
-def _changes(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
+def _changes(old: list[str], new: list[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """Lines that gave way to others, in their order."""
     first = _common(old, new)
     last = _common(old[first:][::-1], new[first:][::-1])
     old, new = old[first : len(old) - last], new[first : len(new) - last]
     if len(old) + len(new) > MOST_COMPARED:
-        yield from _signed(old, new)
+        yield old, new
         return
     for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
-            yield from _signed(*_trimmed(old[a:b], new[c:d]))
+            yield old[a:b], new[c:d]
 
 
-def _signed(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
-    yield from (("-", line) for line in old)
-    yield from (("+", line) for line in new)
+def _signed(old: list[str], new: list[str]) -> list[str]:
+    old, new = _trimmed(old, new)
+    return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
@@ -86,18 +93,23 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _trimmed(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """Of long lines at either end of a change only what differs."""
+    """Of lines at either end of a change that others share only what differs."""
     if not old or not new:
         return old, new
-    if max(len(old[0]), len(new[0])) > _MOST_CHARACTERS:
-        same = max(_common(old[0], new[0]) - _AROUND, 0)
-        old, new = [_without(old[0], same), *old[1:]], [_without(new[0], same), *new[1:]]
-    if max(len(old[-1]), len(new[-1])) > _MOST_CHARACTERS:
-        one, other = old[-1], new[-1]
-        same = max(_common(one[::-1], other[::-1]) - _AROUND, 0)
-        same = min(same, len(one) - 1, len(other) - 1)
-        old, new = [*old[:-1], _shortened(one, same)], [*new[:-1], _shortened(other, same)]
-    return old, new
+    same = _shared(old[0], new[0])
+    old, new = [_without(old[0], same), *old[1:]], [_without(new[0], same), *new[1:]]
+    one, other = old[-1], new[-1]
+    same = min(_shared(one[::-1], other[::-1]), len(one) - 1, len(other) - 1)
+    return [*old[:-1], _shortened(one, same)], [*new[:-1], _shortened(other, same)]
+
+
+def _shared(one: str, other: str) -> int:
+    """How much of two lines, from their beginning, is not to be shown."""
+    common = _common(one, other)
+    is_of_others = any(bracket in one[:common] for bracket in _OPENING)
+    if not is_of_others and max(len(one), len(other)) <= _MOST_CHARACTERS:
+        return 0
+    return max(common - _AROUND, 0)
 
 
 def _without(line: str, characters: int) -> str:
@@ -108,8 +120,14 @@ def _shortened(line: str, characters: int) -> str:
     return f"{line[: len(line) - characters]}…" if characters > 0 else line
 
 
-def _masked(line: str, private: Collection[str]) -> str:
-    for text in sorted(private, key=lambda text: (-len(text), text)):
+def _masked(lines: list[str], private: Collection[str]) -> list[str]:
+    """Before anything is cut off, so that no half of a text is left. Lines behind the last are never shown."""
+    texts = sorted(private, key=lambda text: (-len(text), text))
+    return [_without_texts(line, texts) for line in lines[:MOST_LINES]] + lines[MOST_LINES:]
+
+
+def _without_texts(line: str, texts: list[str]) -> str:
+    for text in texts:
         if len(text) >= _SHORT:
             line = line.replace(text, MASK)
         elif text in line:

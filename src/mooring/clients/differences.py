@@ -121,7 +121,7 @@ def _shortened(line: str, characters: int) -> str:
 
 
 def _masked(lines: list[str], private: Collection[str]) -> list[str]:
-    """Before anything is cut off, so that no half of a text is left. Lines behind the last are never shown."""
+    """Before anything is cut off, so that no half of a text is left. Lines further on are never shown."""
     texts = sorted(private, key=lambda text: (-len(text), text))
     return [_without_texts(line, texts) for line in lines[:MOST_LINES]] + lines[MOST_LINES:]
 

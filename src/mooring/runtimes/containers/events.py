@@ -18,7 +18,10 @@ class Happened(StrEnum):
 
     STARTED = "started"
     MEDDLED = "meddled"
-    """Somebody has asked for its end or its restart; if it was not us, it was somebody else."""
+    """Somebody has asked for its end or its restart; if it was not us, it was somebody else.
+
+    Not if it began with SIGKILL: so begins no restart.
+    """
     DIED = "died"
     REMOVED = "removed"
     PAUSED = "paused"
@@ -61,6 +64,8 @@ def read_event(line: bytes) -> Event | None:
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return None
     if happened is None or not isinstance(container, str):
+        return None
+    if action == "kill" and str(attributes.get("signal", "")).removeprefix("SIG") in ("9", "KILL"):
         return None
     is_exit = happened is Happened.DIED and isinstance(code, str) and code.isdecimal()
     return Event(container, happened, int(code) if is_exit else None)

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from mooring.errors import MooringError
+from mooring.runtimes.containers.endpoints import DOCKER
 from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.events import Event, Happened
 from mooring.runtimes.containers.exits import ContainerExit, Ending
@@ -29,7 +30,7 @@ log = logging.getLogger("mooring.containers")
 
 HOLD_S = 1.0
 """For a restart by others, where only the way it ended suggests one. In between an engine needs 0.3 s."""
-MEDDLED_HOLD_S = 3.0
+MEDDLED_HOLD_S = 2.0
 """The same where the engine has told that somebody asked for it."""
 STRAY_S = 10.0
 """For somebody who wants a container that others have started again."""
@@ -40,11 +41,14 @@ CLOSING_S = 5.0
 SIGTERM_STATUS, SIGKILL_STATUS = 128 + 15, 128 + 9
 
 
-def may_come_back(exit: ContainerExit, *, was_meddled_with: bool) -> bool:
-    """Does it look as if somebody else had ended it? Engines tell that late, if at all."""
+def may_come_back(exit: ContainerExit, *, was_meddled_with: bool, is_told: bool) -> bool:
+    """Does it look as if somebody else had ended it, perhaps to start it again?
+
+    `is_told`: of that we would have heard. Otherwise the way it ended is all there is to go by.
+    """
     if exit.ending is not Ending.EXITED or exit.out_of_memory or exit.error is not None:
         return False
-    return was_meddled_with or exit.code in (0, SIGTERM_STATUS, SIGKILL_STATUS)
+    return was_meddled_with or (not is_told and exit.code in (0, SIGTERM_STATUS, SIGKILL_STATUS))
 
 
 class _State(StrEnum):
@@ -133,7 +137,12 @@ class Remains:
         hold_s = 0.0
         if exit is not None and exit.ending is Ending.RESTARTED and not instance.was_asked_to_end:
             rest.become(_State.STRAY)
-        elif exit is not None and may_come_back(exit, was_meddled_with=instance.was_meddled_with):
+        elif exit is not None and may_come_back(
+            exit,
+            was_meddled_with=instance.was_meddled_with,
+            # Podman's events come up to a quarter of a second late.
+            is_told=engine.kind == DOCKER and watch.is_open,
+        ):
             hold_s = MEDDLED_HOLD_S if instance.was_meddled_with else HOLD_S
         else:
             rest.become(_State.DISPOSED)

@@ -6,14 +6,23 @@ for their stdin run on.
 """
 
 import logging
+import os
 from collections.abc import Callable
 from typing import NamedTuple
 
 from mooring.errors import MooringError
 from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.labels import Owned, owned, owner_filter
+from mooring.runtimes.proctable import read_process, start_time
+from mooring.runtimes.roll import boot_id
 
-__all__ = ["ContainerLeftover", "end_container_leftovers", "find_container_leftovers"]
+__all__ = [
+    "ContainerLeftover",
+    "end_container_leftovers",
+    "find_container_leftovers",
+    "may_live",
+    "this_process",
+]
 
 log = logging.getLogger("mooring.containers")
 
@@ -30,6 +39,26 @@ class ContainerLeftover(NamedTuple):
     def name(self) -> str:
         """Of the server."""
         return self.owned.workload
+
+
+def this_process() -> str:
+    """For the label `process` of containers that this process starts."""
+    return f"{os.getpid()} {start_time(os.getpid())} {boot_id() or '-'}"
+
+
+def may_live(process: str) -> bool:
+    """Does the process of that label run, so far as we can know?
+
+    For those of whom nothing but their end proves that they have ended: Moorings in the foreground, who have
+    no lock. One in another container may have the number of one here; then it counts as alive.
+    """
+    pid, started, boot = (*process.split(), "", "", "")[:3]
+    if not pid.isdecimal():
+        return True
+    if boot not in ("-", boot_id() or "-"):
+        return False
+    found = read_process(int(pid))
+    return found is not None and found.running and found.started == started
 
 
 async def find_container_leftovers(

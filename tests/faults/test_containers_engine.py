@@ -1,0 +1,208 @@
+"""Engines that answer nonsense, late, or not at all: bounded, in words, and never taken for a removal."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from mooring.errors import MooringError, Unavailable, UserError
+from mooring.runtimes.containers import exchange as exchanging
+from mooring.runtimes.containers.endpoints import Endpoint
+from mooring.runtimes.containers.engine import Engine
+from mooring.runtimes.containers.exchange import exchange
+from mooring.runtimes.containers.failures import Refusal
+from mooring.runtimes.containers.harbour import find_engine
+from mooring.runtimes.containers.leftovers import may_live, this_process
+from mooring.runtimes.containers.pulling import ensure_image
+from mooring.runtimes.containers.spec import ContainerSpec
+from tests.containers.scripted import VERSION, Answer, Scripted, answer
+from tests.support import on_both_loops, within
+
+
+def known(path: Path) -> Engine:
+    return Engine(Endpoint(str(path), "test"), "docker", "7", "1.41", "amd64")
+
+
+@on_both_loops
+async def test_only_no_such_container_is_a_removal_whatever_else_is_answered(tmp_path: Path) -> None:
+    answers: dict[str, Answer] = {
+        "a": answer(b'{"message": "page not found"}', 404),
+        "b": answer(b"<html>404 Not Found</html>", 404, "text/html"),
+        "c": answer(b'{"message": "No such container: c"}', 500),
+        "d": answer(b"{}"),
+        "e": answer(b'{"Id": "e", "State": 7}'),
+        "f": answer(b"not even JSON"),
+        "g": b"",
+        "h": b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\nshort",
+        "i": b"SSH-2.0-OpenSSH\r\n",
+        "j": b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    }
+
+    def by_name(line: str) -> Answer:
+        return answers[line.split("/")[3]]
+
+    async with within(), Scripted(tmp_path, by_name) as scripted:
+        engine = known(scripted.path)
+        for name in answers:
+            with pytest.raises(MooringError):
+                await engine.inspect(name)
+        answers["z"] = answer(b'{"message": "No such container: z"}', 404)
+        assert await engine.inspect("z") is None
+
+
+async def test_an_engine_that_says_nothing_is_not_waited_for_beyond_the_bound(tmp_path: Path) -> None:
+    async with within(), Scripted(tmp_path, lambda line: None) as scripted:
+        with pytest.raises(Unavailable) as slow:
+            await exchange(Endpoint(str(scripted.path), ""), "GET", "/x", timeout_s=0.05)
+        assert slow.value.code == "engine_unreachable" and "0.05 s" in slow.value.message
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchanging, "ANSWER_BYTES", 1000)
+    async with within(), Scripted(tmp_path, lambda line: answer(b"x" * 5000)) as scripted:
+        with pytest.raises(Unavailable):
+            await exchange(Endpoint(str(scripted.path), ""), "GET", "/x", timeout_s=5)
+        with pytest.raises(Unavailable):
+            async with known(scripted.path).events({}) as lines:
+                async for _ in lines:
+                    pass
+
+
+@on_both_loops
+async def test_more_lines_than_are_looked_at_wait_and_none_is_lost(tmp_path: Path) -> None:
+    many = b"".join(b"line %d\n" % number for number in range(50_000))
+    async with within(), Scripted(tmp_path, lambda line: answer(many + b"last")) as scripted:
+        async with known(scripted.path).events({}) as lines:
+            await asyncio.sleep(0.05)
+            found = [line async for line in lines]
+        assert b"\n".join(found) == many + b"last"
+
+
+async def test_what_is_no_engine_is_not_taken_for_one(tmp_path: Path) -> None:
+    for said in (answer(b"{}"), answer(b"hello", 200, "text/plain"), answer(VERSION, 500), b""):
+        async with within(), Scripted(tmp_path, lambda line, said=said: said) as scripted:  # type: ignore[misc]
+            with pytest.raises(Unavailable):
+                await find_engine("auto", [Endpoint(str(scripted.path), "")])
+        scripted.path.unlink(missing_ok=True)
+
+
+async def test_the_first_that_answers_and_is_of_the_wanted_kind_is_taken(tmp_path: Path) -> None:
+    stale, missing = tmp_path / "stale.sock", tmp_path / "missing.sock"
+    async with within(), Scripted(tmp_path, lambda line: answer(VERSION)) as scripted:
+        stale.touch()
+        endpoints = [Endpoint(str(path), "") for path in (missing, stale, scripted.path)]
+        engine = await find_engine("auto", endpoints)
+        assert str(engine.endpoint) == str(scripted.path) and engine.kind == "docker"
+        with pytest.raises(Unavailable):
+            await find_engine("podman", endpoints)  # the stale one may be that
+        with pytest.raises(UserError) as none:
+            await find_engine("podman", [endpoints[0], endpoints[2]])
+        assert none.value.code == "no_engine" and "podman" in none.value.message
+
+
+async def test_no_engine_at_all_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as none:
+        await find_engine(
+            "auto", [Endpoint(str(tmp_path / "a.sock"), ""), Endpoint(str(tmp_path / "b.sock"), "")]
+        )
+    assert none.value.code == "no_engine" and "a.sock" in none.value.message and "Podman" in none.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody who may not")
+async def test_a_socket_of_others_says_what_to_do(tmp_path: Path) -> None:
+    async with within(), Scripted(tmp_path, lambda line: answer(VERSION)) as scripted:
+        scripted.path.chmod(0o600)
+        for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+            folder.chmod(0o755)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(UserError) as forbidden:
+                await find_engine("auto", [Endpoint(str(scripted.path), "")])
+        finally:
+            os.seteuid(0)
+        assert forbidden.value.code == "engine_forbidden" and "usermod" in forbidden.value.hint
+
+
+async def test_an_engine_at_an_address_is_spoken_to_as_well() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer(VERSION))
+        await writer.drain()
+        writer.close()
+
+    async with within(), await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        engine = await Engine.meet(Endpoint("", "test", "127.0.0.1", port))
+        assert str(engine.endpoint) == f"127.0.0.1:{port}"
+
+
+async def test_the_version_of_the_api_is_one_that_both_know(tmp_path: Path) -> None:
+    for newest, oldest, spoken in (
+        ("1.41", "1.12", "/v1.41/"),
+        ("1.99", "1.44", "/v1.47/"),
+        ("1.99", "1.60", "/v1.60/"),
+    ):
+        version = VERSION.replace(b"1.41", newest.encode()).replace(b"1.24", oldest.encode())
+
+        def said(line: str, version: bytes = version) -> Answer:
+            return answer(version if "/version" in line else b"[]")
+
+        async with within(), Scripted(tmp_path, said) as scripted:
+            engine = await Engine.meet(Endpoint(str(scripted.path), ""))
+            assert await engine.containers({}) == []
+            assert spoken in scripted.asked[-1]
+        scripted.path.unlink(missing_ok=True)
+
+
+async def test_what_is_gone_or_going_need_not_be_removed_again(tmp_path: Path) -> None:
+    said = {
+        "gone": answer(b'{"message": "No such container: gone"}', 404),
+        "going": answer(b'{"message": "removal of container going is already in progress"}', 409),
+        "stuck": answer(b'{"message": "device or resource busy"}', 500),
+    }
+    async with (
+        within(),
+        Scripted(tmp_path, lambda line: said[line.split("/")[3].partition("?")[0]]) as scripted,
+    ):
+        engine = known(scripted.path)
+        await engine.remove("gone")
+        await engine.remove("going")
+        with pytest.raises(Refusal):
+            await engine.remove("stuck")
+        assert await asyncio.to_thread(engine.remove_now, "gone")
+        assert not await asyncio.to_thread(engine.remove_now, "stuck")
+    assert not engine.remove_now("gone"), "nobody is there"
+
+
+async def test_a_pull_shows_its_progress_and_an_error_in_it_is_told(tmp_path: Path) -> None:
+    spec = ContainerSpec(name="tool", image="a/b")
+    good = b'{"status": "Downloading", "id": "x", "progressDetail": {"current": 1, "total": 2}}\n'
+    is_there = False
+
+    def said(line: str) -> Answer:
+        if "/images/create" in line:
+            return answer(good + (b"" if is_there else b'{"error": "manifest unknown"}\n'))
+        found, missing = answer(b'{"Id": "i"}'), answer(b'{"message": "No such image: a/b"}', 404)
+        return found if is_there and any("create" in asked for asked in scripted.asked) else missing
+
+    async with within(), Scripted(tmp_path, said) as scripted:
+        progress: list[object] = []
+        with pytest.raises(UserError) as missing:
+            await ensure_image(known(scripted.path), spec, progress.append, afresh=True)
+        assert missing.value.code == "image_missing" and len(progress) == 1
+        assert "fromImage=a%2Fb&tag=latest" in scripted.asked[-1]
+        is_there = True
+        scripted.asked.clear()
+        await ensure_image(known(scripted.path), spec, progress.append, afresh=True)
+        assert len(progress) == 2
+
+
+def test_whether_the_mooring_that_a_label_names_has_ended_can_be_seen() -> None:
+    process = this_process()
+    pid, started, boot = process.split()
+    assert may_live(process)
+    assert not may_live(f"{pid} {started}0 {boot}") and not may_live(f"{pid} {started} another-boot")
+    assert may_live("") and may_live("nonsense"), "what cannot be known is left alone"

@@ -190,6 +190,10 @@ async def test_what_is_removed_is_no_tool_any_more(tmp_path: Path) -> None:
             assert {client.id: client.path.read_text() for client in me.clients} == {
                 id: habits.before for id, habits in HABITS.items()
             }
+            async with within():
+                while "was removed" not in await me.place.done("events"):
+                    await asyncio.sleep(0.1)
+            assert not list(me.place.state.glob("logs/demo*")), "its log is gone, and stays so"
             await me.place.done("run", "demo", "--client", "none", "--", *DEMO)
             await asyncio.sleep(3)
             assert [await client.ask() for client in me.clients] == ["no tool"] * len(HABITS)

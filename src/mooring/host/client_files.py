@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from mooring.errors import MooringError, Unavailable
@@ -109,12 +110,12 @@ class ClientFiles:
         if self._turn is not None:
             await asyncio.wait([self._turn])  # of a life that was paused
         while True:
-            while not self._ledger.exists():
+            while (written_at := _written_at(self._ledger)) is None:
                 self._keeper = None
                 await asyncio.sleep(LOOK_S)
             news, wait_s = self._fleet.history.news, LOOK_S
             try:
-                wait_s = await self._look()
+                wait_s = await self._look(written_at)
                 self._trouble = ""
             except MooringError as error:
                 self._tell_trouble(error.message, error.hint)
@@ -136,13 +137,14 @@ class ClientFiles:
                 extra={"event": "client_files_trouble"},
             )
 
-    async def _look(self) -> float:
+    async def _look(self, written_at: float) -> float:
         """One turn; returns how long to wait for news until the next. Raises MooringError."""
         keeper = self._keeper
         if keeper is None:
             keeper = self._keeper = await self._in_thread(self._make_keeper)
-        since, missing = self._ledger.stat().st_mtime, keeper.missing
-        journal = await self._state.do(lambda store: _read_journal(store, keeper.after, since, missing))
+        journal = await self._state.do(
+            lambda store: _read_journal(store, keeper.after, written_at, keeper.missing)
+        )
         servers = {seen.wanted.name: server_now(seen) for seen in self._fleet.all()}
         for server, text in await self._in_thread(lambda: self._take_turn(keeper, journal, servers)):
             self._tell(server, text)
@@ -152,12 +154,13 @@ class ClientFiles:
 
     def _tell(self, server: str, text: str) -> None:
         """As an event of the server, if it is still there."""
-        log.info("%s: %s", server, text, extra={"event": "clients", "server": server})
-        history = self._fleet.history
+        history, event = self._fleet.history, str(Kind.CLIENTS)
         if self._fleet.knows(server):
+            log.info("%s: %s", server, text, extra={"event": event, "server": server})
             generation = self._fleet.seen(server).wanted.generation
             history.tell(server, generation, Happening(Kind.CLIENTS, text))
         else:
+            log.info("%s: %s", server, text, extra={"event": event})  # whose own log is deleted
             history.tell("", 0, Happening(Kind.CLIENTS, f"{server}: {text}"))
 
     # In the thread
@@ -224,6 +227,14 @@ class ClientFiles:
             turn.set_result(None)
             raise Unavailable("the system has no thread left", code="no_resources") from None
         return done
+
+
+def _written_at(ledger: Path) -> float | None:
+    """By the wall clock; None: there is none."""
+    try:
+        return ledger.stat().st_mtime
+    except OSError:
+        return None
 
 
 def server_now(seen: Seen) -> "ServerNow":

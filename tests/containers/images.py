@@ -28,12 +28,12 @@ FOREIGN_PROGRAM = b"\x7fELF\x02\x02\x01" + bytes(9) + b"\x00\x02\x00\x16" + byte
 
 def base_image() -> bytes:
     """That of most tests."""
-    return _image(NAME, _layer({}), {"Cmd": ["/bin/cat"]})
+    return _image(NAME, layer({}), {"Cmd": ["/bin/cat"]})
 
 
 def foreign_image() -> bytes:
     """Its program is for another architecture."""
-    return _image(FOREIGN, _layer({"server": FOREIGN_PROGRAM}), {"Entrypoint": ["/server"]}, "s390x")
+    return _image(FOREIGN, layer({"server": FOREIGN_PROGRAM}), {"Entrypoint": ["/server"]}, "s390x")
 
 
 def host_volumes() -> tuple[Volume, ...]:
@@ -53,7 +53,7 @@ def python(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-u", *arguments)
 
 
-def _layer(files: dict[str, bytes]) -> bytes:
+def layer(files: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for name in FOLDERS:
@@ -75,12 +75,12 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(info, io.BytesIO(content))
 
 
-def _image(name: str, layer: bytes, config: dict[str, Any], architecture: str = ARCHITECTURE) -> bytes:
+def _image(name: str, content: bytes, config: dict[str, Any], architecture: str = ARCHITECTURE) -> bytes:
     about = {
         "architecture": architecture,
         "os": "linux",
         "config": config,
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]},
     }
     encoded = json.dumps(about).encode()
     number = hashlib.sha256(encoded).hexdigest()
@@ -88,6 +88,6 @@ def _image(name: str, layer: bytes, config: dict[str, Any], architecture: str = 
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         _add(tar, f"{number}.json", encoded)
-        _add(tar, "layer.tar", layer)
+        _add(tar, "layer.tar", content)
         _add(tar, "manifest.json", json.dumps(manifest).encode())
     return out.getvalue()

@@ -113,6 +113,8 @@ async def running(
         await home.aclose()
     if isinstance(engine, RealEngine) and engine.pid:
         assert not engine.containers(f"dev.mooring.life={home.owner.life}"), "containers left behind"
+        if not engine.containers():
+            assert not engine.volumes(), "volumes left behind"
 
 
 def shell(script: str, **more: Any) -> ContainerSpec:

@@ -148,6 +148,11 @@ class RealEngine:
         assert status == 200, said
         return [container["Id"] for container in said]
 
+    def volumes(self) -> list[str]:
+        status, said = self.ask("GET", "/volumes")
+        assert status == 200, said
+        return [volume["Name"] for volume in said["Volumes"] or []]
+
     def state(self, container: str) -> dict[str, Any]:
         """Of a container that is there."""
         status, said = self.ask("GET", f"/containers/{container}/json")

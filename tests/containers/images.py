@@ -28,7 +28,7 @@ FOREIGN_PROGRAM = b"\x7fELF\x02\x02\x01" + bytes(9) + b"\x00\x02\x00\x16" + byte
 
 def base_image() -> bytes:
     """That of most tests."""
-    return _image(NAME, layer({}), {"Cmd": ["/bin/cat"]})
+    return _image(NAME, layer({}), {"Cmd": ["/bin/cat"], "Volumes": {"/data": {}}})
 
 
 def foreign_image() -> bytes:

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
 from mooring.errors import Unavailable, UserError
-from mooring.runtimes.containers import ContainerExit, Ending
+from mooring.runtimes.containers import ContainerExit, Ending, Volume
 from mooring.runtimes.stopping import StopPatience
 from tests.containers.crew import Heard, Told, demo, running, shell, spec
 from tests.containers.engines import RealEngine
@@ -230,3 +231,25 @@ async def test_a_closed_runtime_starts_nothing(real_engine: RealEngine) -> None:
         with pytest.raises(Unavailable) as closed:
             await runtime.start(shell(ECHO))
         assert closed.value.code == "shutting_down"
+
+
+async def test_a_stop_that_is_cut_short_ends_it_all_the_same(real_engine: RealEngine) -> None:
+    async with within(60), running(real_engine) as runtime:
+        instance = await runtime.start(shell("trap '' TERM; while :; do sleep 0.05; done"))
+        stopping = instance.begin_stop()
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait([stopping])
+        assert (await instance.wait()).ending is Ending.EXITED
+        await until(lambda: instance.id not in real_engine.containers())
+
+
+async def test_without_its_init_process_it_runs_too(real_engine: RealEngine) -> None:
+    """Over `/sbin`, where Docker puts it, lies a folder that has none and cannot be written."""
+    async with within(60), running(real_engine) as runtime:
+        covered = shell(ECHO)
+        covered = replace(covered, volumes=(*covered.volumes, Volume("/usr/share", "/sbin", True)))
+        instance = await runtime.start(covered)
+        heard = Heard()
+        instance.attach(heard)
+        assert await heard.line(0) == b"ready"

@@ -15,6 +15,7 @@ from typing import Protocol
 from mooring.errors import MooringError
 from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.events import Event, read_event
+from mooring.runtimes.containers.failures import engine_unreachable
 from mooring.runtimes.containers.labels import owner_filter
 from mooring.runtimes.output import call
 
@@ -87,12 +88,15 @@ class Watch:
             self._following = asyncio.create_task(self._follow(), name="following an engine's events")
         attempts = self._attempts
         self._poked.set()
-        async with asyncio.timeout(OPENING_S):
-            while not self._is_open:
-                if self._error is not None and self._attempts > attempts:
-                    raise self._error
-                self._news.clear()
-                await self._news.wait()
+        try:
+            async with asyncio.timeout(OPENING_S):
+                while not self._is_open:
+                    if self._error is not None and self._attempts > attempts:
+                        raise self._error
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError as error:
+            raise engine_unreachable(str(self._engine.endpoint), "it tells nothing of containers") from error
 
     async def aclose(self) -> None:
         """Idempotent."""

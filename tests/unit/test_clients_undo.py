@@ -240,15 +240,25 @@ def test_whether_a_site_follows_all_is_undone_too(home: ClientHome) -> None:
     assert [site.client.id for site in home.registry().followers("new")] == ["cursor"]
 
 
-def test_without_a_client_every_site_goes_one_change_back(home: ClientHome) -> None:
+def test_without_a_client_all_that_the_last_command_changed_goes_back_and_then_the_one_before(
+    home: ClientHome,
+) -> None:
     paths = {client: home.write(client) for client in CLIENTS}
+    home.registry().add(home.site("cursor"), [target("first")])
+    first = paths["cursor"].read_bytes()
+    command = home.registry()
     for client in CLIENTS:
-        home.registry().add(home.site(client), [target()])
+        command.add(home.site(client), [target()])
 
     outcomes = home.registry().undo()
 
     assert [outcome.client for outcome in outcomes] == list(CLIENTS)
+    assert paths.pop("cursor").read_bytes() == first
     assert all(path.read_bytes() == FOREIGN[client].encode() for client, path in paths.items())
+
+    home.registry().undo()
+    assert home.site("cursor").path.read_bytes() == FOREIGN["cursor"].encode()
+    assert home.registry().undo() == []
 
 
 def test_only_the_named_client_goes_back(home: ClientHome) -> None:

@@ -75,6 +75,7 @@ class Books:
         self.files = Files(state)
         self.ledger = Ledger(state)
         self._backups = Backups(state / "backups")
+        self._command: int | None = None
 
     @contextmanager
     def held(self) -> Iterator[Contents]:
@@ -125,7 +126,7 @@ class Books:
                     self._intend(contents, record, change, draft)
                 return draft.result
 
-            change = _Change(site, is_command, follow, undone)
+            change = _Change(site, self._number(contents) if is_command else None, follow, undone)
             if dry_run:
                 edit(self.files.read(site.path))
                 return _done(*drafts[-1])
@@ -150,6 +151,13 @@ class Books:
             for record in list(contents.files.values()):
                 contents.put(structs.replace(record, entries=tuple(filter(is_known, record.entries))))
             self.ledger.write(contents)
+
+    def _number(self, contents: Contents) -> int:
+        """Of the command that this is part of: all that is changed through us is one."""
+        if self._command is None:
+            self._command = contents.commands + 1
+        contents.commands = max(contents.commands, self._command)
+        return self._command
 
     def _record(self, contents: Contents, path: Path) -> FileRecord:
         record = contents.record(key_of(path))
@@ -229,7 +237,8 @@ class _Change(NamedTuple):
     """What is changed, and how that is written down."""
 
     site: Site
-    is_command: bool
+    command: int | None
+    """Its number; None: the daemon does it."""
     follow: bool | None
     undone: Past | None
 
@@ -255,8 +264,9 @@ class _Change(NamedTuple):
             return structs.replace(record, entries=tuple(draft.entries), intent=None)
         else:
             is_made = (is_made or draft.before is None) and draft.result is not None
-            if self.is_command:
-                changes = (*changes, self._past(contents, record, draft, changed))[-MOST_CHANGES:]
+            if self.command is not None:
+                past = self._past(contents, record, draft, changed, self.command)
+                changes = (*changes, past)[-MOST_CHANGES:]
         return structs.replace(
             record,
             entries=tuple(draft.entries),
@@ -266,7 +276,9 @@ class _Change(NamedTuple):
             intent=None,
         )
 
-    def _past(self, contents: Contents, record: FileRecord, draft: Draft, changed: Changed | None) -> Past:
+    def _past(
+        self, contents: Contents, record: FileRecord, draft: Draft, changed: Changed | None, command: int
+    ) -> Past:
         client = self.site.client
         return Past(
             client.id,
@@ -279,6 +291,7 @@ class _Change(NamedTuple):
             backup=changed.backup if changed else None,
             was_made=record.is_made,
             followed=None if self.follow is None else self._follow in contents.follows,
+            command=command,
         )
 
     @property

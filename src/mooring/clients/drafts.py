@@ -95,12 +95,12 @@ class Draft:
         return [one for one in self._elsewhere if one.name == name and one.section == self._section]
 
     def own(self, owned: Owned) -> None:
-        """That is what is written of it."""
+        """That is what is written of it; what it came in place of stays known."""
         at = next((n for n, one in enumerate(self.entries) if _is_of(one, owned)), None)
         if at is None:
             self.entries.append(owned)
         else:
-            self.entries[at] = owned
+            self.entries[at] = structs.replace(owned, instead=owned.instead or self.entries[at].instead)
 
     def disown(self, owned: Owned) -> None:
         """Nothing is written of it any more."""

@@ -23,6 +23,7 @@ __all__ = [
     "Contents",
     "FileRecord",
     "Follow",
+    "Instead",
     "Intent",
     "Owned",
     "Past",
@@ -52,6 +53,13 @@ ABSENT: Final = Absent.ABSENT
 There: TypeAlias = Value | Absent
 
 
+class Instead(Struct, frozen=True):
+    """An entry of somebody else, in whose place ours came."""
+
+    name: str
+    entry: dict[str, Any]
+
+
 class Owned(Struct, frozen=True, omit_defaults=True):
     """One entry that is ours, in one section of one file, for one client."""
 
@@ -71,6 +79,8 @@ class Owned(Struct, frozen=True, omit_defaults=True):
     """As it stood when it was taken out, with what others had added."""
     is_told: bool = False
     """Somebody changed it, and the user was told."""
+    instead: Instead | None = None
+    """What there was before, for who wants Mooring to leave no trace."""
 
 
 class Touched(Struct, frozen=True, omit_defaults=True):
@@ -102,6 +112,8 @@ class Past(Struct, frozen=True, omit_defaults=True):
     was_made: bool = False
     followed: bool | None = None
     """Whether the site followed all before; None: that was not changed."""
+    command: int = 0
+    """Which command that was: one may change many files."""
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
@@ -165,6 +177,8 @@ class Contents(Struct):
 
     version: int = 1
     position: int = 0
+    commands: int = 0
+    """So many have changed files."""
     repair: Literal["off", "auto"] = "off"
     follows: tuple[Follow, ...] = ()
     files: dict[str, FileRecord] = {}

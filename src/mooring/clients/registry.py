@@ -6,6 +6,7 @@ One client's trouble is an outcome of that client, never an exception, and never
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +27,7 @@ from mooring.clients.entries import Target, entry_for, is_as_wanted, snippet, wh
 from mooring.clients.ledger import LedgerTrouble
 from mooring.clients.machine import Machine
 from mooring.clients.outcomes import Change, Drift, Outcome, Standing
-from mooring.clients.records import FileRecord, Owned, Past
+from mooring.clients.records import FileRecord, Owned, Past, digest
 from mooring.clients.standings import Lookout, sites_of, standings
 from mooring.clients.table import load_table
 from mooring.errors import UserError
@@ -177,20 +178,68 @@ class Registry:
         return self._change(site, list(wanted), decide, wanted=wanted, dry_run=dry_run)
 
     def undo(self, client_id: str | None = None) -> list[Outcome]:
-        """The last change of each site (of that client) by a command; the next call goes one further back."""
+        """What the last command changed (of that client); the next call goes one command further back."""
+        changes = [
+            (record, past)
+            for record in self._books.peek().files.values()
+            for past in reversed(record.changes)
+            if client_id in (None, past.client)
+        ]
+        last = max((past.command for _, past in changes), default=0)
+        return [
+            outcome
+            for record, past in changes
+            if past.command == last
+            for outcome in self._undo(record, past)
+        ]
+
+    def files(self) -> list[Path]:
+        """Those in which something is ours, or that there would not be without us."""
+        return [Path(one.path) for one in self._books.peek().files.values() if one.entries or one.is_made]
+
+    def leave(self) -> list[Outcome]:
+        """Every file as it was before Mooring, as far as that is known: for who wants no trace to be left.
+
+        To the byte, one change after the other, while nobody else has written it; then entry by entry.
+        """
         outcomes = []
         for record in list(self._books.peek().files.values()):
-            last = {past.client: past for past in record.changes}
-            for past in reversed(list(last.values())):
-                if client_id in (None, past.client):
+            for past in reversed(record.changes):
+                if self._is_as_left(record, past):
                     outcomes += self._undo(record, past)
+            outcomes += self._leave(self._books.peek().record(record.path), record.changes)
+        return outcomes
+
+    def _is_as_left(self, record: FileRecord, past: Past) -> bool:
+        try:
+            return digest(self._books.files.read(Path(record.path))) == past.after
+        except UserError:
+            return False
+
+    def _leave(self, record: FileRecord, changes: Sequence[Past]) -> list[Outcome]:
+        """What is still ours in a file, and the file itself if there was none before."""
+
+        def decide(draft: Draft, owners: Sequence[Owned]) -> list[Verdict]:
+            mine = [one for one in draft.entries if one in owners]
+            verdicts = decisions.each(
+                draft, mine, lambda one: one.server, lambda one: decisions.leave(draft, one)
+            )
+            decisions.drop_file_of_ours(draft)
+            return verdicts
+
+        outcomes = []
+        sites = list(sites_of(record))
+        if not sites and changes and (site := _site_of(record, changes[-1])) is not None:
+            sites = [(site, [])]  # the daemon has removed the last entry, which leaves an empty section
+        for site, owners in sites:
+            servers = [owned.server for owned in owners]
+            outcomes += self._change(site, servers, partial(decide, owners=owners), is_removal=True)
         return outcomes
 
     def _undo(self, record: FileRecord, past: Past) -> list[Outcome]:
-        client = as_it_was(past.client, past.section, past.format)
-        if client is None:
+        site = _site_of(record, past)
+        if site is None:
             return []
-        site = Site(client, Path(record.path), Path(past.project) if past.project else None)
 
         def decide(draft: Draft) -> list[Verdict]:
             backup = self._books.files.backup(site.path, past.backup) if past.backup else None
@@ -404,6 +453,14 @@ class Registry:
             outcomes.append(_outcome(site, verdict, wanted or {}, is_removal, difference if is_done else ""))
             difference = "" if is_done else difference
         return outcomes
+
+
+def _site_of(record: FileRecord, past: Past) -> Site | None:
+    """Where a change was made; None: that client is not known any more."""
+    client = as_it_was(past.client, past.section, past.format)
+    if client is None:
+        return None
+    return Site(client, Path(record.path), Path(past.project) if past.project else None)
 
 
 def _deciding(

@@ -43,8 +43,6 @@ GATHER_S = 0.05
 PAUSE_S = 5.0
 """For the turn that is under way, when it must be the last."""
 LEDGER = "ledger.json"
-OF_THE_DAEMON = ("MOORING_STATE_DIR", "MOORING_PORT")
-"""A command that a client starts needs these as they are here, to reach the same daemon."""
 
 
 class Journal(NamedTuple):
@@ -76,7 +74,6 @@ class ClientFiles:
         self._url_of = url_of
         self._environment = environment
         self._keeper: Keeper | None = None
-        self._command: tuple[str, ...] = ()
         self._task: asyncio.Task[None] | None = None
         self._turn: asyncio.Future[None] | None = None
         self._trouble = ""
@@ -169,10 +166,8 @@ class ClientFiles:
         from mooring.clients.keeper import Keeper  # noqa: PLC0415 - heavy, and most daemons need none
         from mooring.clients.ledger import Ledger  # noqa: PLC0415
         from mooring.clients.machine import Machine  # noqa: PLC0415
-        from mooring.clients.program import own_command  # noqa: PLC0415
         from mooring.clients.registry import Registry  # noqa: PLC0415
 
-        self._command = own_command(self._environment)
         registry = Registry(self._places.clients, Machine.this(self._environment))
         return Keeper(registry, Ledger(self._places.clients), time.monotonic)
 
@@ -187,14 +182,11 @@ class ClientFiles:
         return keeper.turn(news, servers, self._target_of, journal.was_removed)
 
     def _target_of(self, name: str) -> "Target | None":
-        from mooring.clients.entries import Target  # noqa: PLC0415
+        from mooring.host.client_targets import target_at  # noqa: PLC0415
 
         if not self._fleet.knows(name):
             return None
-        env = {key: self._environment[key] for key in OF_THE_DAEMON if self._environment.get(key)}
-        if "MOORING_STATE_DIR" in env:
-            env["MOORING_STATE_DIR"] = str(self._places.state)  # wherever the client is started
-        return Target(name, self._url_of(name), (*self._command, "stdio", name), env)
+        return target_at(self._places, name, self._url_of(name), self._environment)
 
     def _in_thread(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """It goes on whether anybody still waits for it or not; `_turn` is over when it is."""

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -13,9 +13,9 @@ from mooring.cli.terminal.words import tell
 from mooring.clients.detecting import Site, project_site
 from mooring.clients.entries import Target
 from mooring.clients.machine import Machine
-from mooring.clients.program import own_command
 from mooring.clients.registry import Registry
 from mooring.errors import UserError
+from mooring.host.client_targets import target_at
 from mooring.host.places import find_places
 
 __all__ = [
@@ -29,8 +29,6 @@ __all__ = [
 ]
 
 LIST = "mooring client ls --all"
-OF_THE_DAEMON = ("MOORING_STATE_DIR", "MOORING_PORT")
-"""A command that a client starts needs these as they are here, to reach the same daemon."""
 
 
 def find_registry() -> Registry:
@@ -50,15 +48,7 @@ def tell_of_damage(registry: Registry) -> None:
 
 def target_of(server: Json) -> Target:
     """Where a server is, from what the daemon says of it."""
-    name = server["name"]
-    return Target(name, server["url"], (*own_command(os.environ), "stdio", name), _environment(os.environ))
-
-
-def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    given = {name: ours[name] for name in OF_THE_DAEMON if ours.get(name)}
-    if "MOORING_STATE_DIR" in given:
-        given["MOORING_STATE_DIR"] = str(find_places(ours).state)  # wherever the client is started
-    return given
+    return target_at(find_places(os.environ), server["name"], server["url"], os.environ)
 
 
 def known_targets(api: ApiClient) -> dict[str, Target]:

@@ -23,7 +23,7 @@ from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.registry import Registry
 from mooring.errors import MooringError, UserError
 
-__all__ = ["How", "add", "remove", "replaced_names", "sync", "take_out_everything", "undo"]
+__all__ = ["How", "add", "remove", "replaced_names", "restore_everything", "sync", "undo"]
 
 
 class How(NamedTuple):
@@ -109,12 +109,9 @@ def _sites_with_entries(registry: Registry, project: Path | None) -> list[Site]:
     ]
 
 
-def take_out_everything() -> list[str]:
+def restore_everything() -> list[str]:
     """For who wants no trace to be left; returns the files in which something is."""
-    registry = find_registry()
-    sites = _sites_with_entries(registry, None)
-    outcomes = [outcome for site in sites for outcome in registry.remove(site, None)]
-    refused = [one for one in outcomes if one.change is Change.REFUSED]
+    refused = [one for one in find_registry().leave() if one.change is Change.REFUSED]
     return list(dict.fromkeys(shown_path(one.path) for one in refused))
 
 

@@ -154,9 +154,9 @@ def rm(
 @click.argument("client", type=ClientId(), required=False)
 @as_json
 def undo(client: str | None, as_json: bool) -> int:
-    """Take back the last change that a command made to the file of a client, or of each client.
+    """Take back what the last command changed, in all files or in those of one client; again: the one before.
 
-    If nobody has changed the file since, it is then to the byte as it was; else only Mooring's entries are
+    A file that nobody has changed since is then to the byte as it was; in others only Mooring's entries are
     put back to what they were, which is told.
     """
     from mooring.cli.clients import changing  # noqa: PLC0415

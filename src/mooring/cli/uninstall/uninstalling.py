@@ -89,10 +89,8 @@ def _steps(places: Places) -> Iterator[Step]:
     if (servers := _servers(places)) is not None:
         text = f"stop the daemon, and with it {count(servers, 'server')}, after the calls in flight"
         yield Step(text, lambda: end_daemon(wait=True), is_first=True)
-    if entries := _entries(places):
-        number = sum(entries.values())
-        what = f"take {number} {'entry' if number == 1 else 'entries'} out of the files of AI clients"
-        yield Step(f"{what}: {', '.join(f'{n} of {file}' for file, n in entries.items())}", _take_out_entries)
+    if files := _client_files(places):
+        yield Step(f"restore the files of AI clients: {', '.join(files)}", _restore_client_files)
     if (service := _service()) is not None:
         yield Step(f"remove the service {service}", serving_at_login.uninstall)
     if secrets := _secrets_elsewhere(places):
@@ -115,29 +113,24 @@ def _servers(places: Places) -> int | None:
         raise
 
 
-def _entries(places: Places) -> dict[str, int]:
-    """How many AI clients have of Mooring, by file."""
+def _client_files(places: Places) -> list[str]:
+    """Those in which something is Mooring's."""
     if not os.path.lexists(places.clients / "ledger.json"):
-        return {}
+        return []
     from mooring.cli.clients.access import find_registry  # noqa: PLC0415 - heavy, and not always needed
     from mooring.cli.clients.telling import shown_path  # noqa: PLC0415
 
-    found: dict[str, int] = {}
     try:
-        for one in find_registry().standings():
-            number = sum(entry.state in ("in", "changed") for entry in one.entries)
-            if one.path is not None and number:
-                found[shown_path(one.path)] = found.get(shown_path(one.path), 0) + number
+        return [shown_path(path) for path in find_registry().files()]
     except MooringError:  # damaged: then nobody knows
-        return {}
-    return found
+        return []
 
 
-def _take_out_entries() -> None:
-    """One that somebody changed, and a file in trouble, are told and left."""
-    from mooring.cli.clients.changing import take_out_everything  # noqa: PLC0415
+def _restore_client_files() -> None:
+    """An entry that somebody changed, and a file in trouble, are told and left."""
+    from mooring.cli.clients.changing import restore_everything  # noqa: PLC0415
 
-    if left := take_out_everything():
+    if left := restore_everything():
         raise UserError(
             f"entries of Mooring are left in {', '.join(left)}",
             code="entries_left",

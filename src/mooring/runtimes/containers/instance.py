@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.runtimes.containers.attachment import Attachment
+from mooring.runtimes.containers.endpoints import PODMAN
 from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.events import Event, Happened
 from mooring.runtimes.containers.exits import ContainerExit, Ending
@@ -36,7 +37,10 @@ LEAVING_S = 1.0
 """For the exit after its output has ended: an engine ends the one a moment before it tells the other."""
 REMOVING_S = 5.0
 """For the end of a removal that somebody else has begun."""
+DOUBT_S = 0.12
+"""For the removal after a kill that may be the first half of one: callers wait for the news meanwhile."""
 LOOK_AGAIN_S = 0.02
+KILLED = 128 + 9
 NOT_EXECUTED = (126, 127)
 """By convention: the program was not found, or is none."""
 KILL_PATIENCE_S = 10.0
@@ -385,13 +389,15 @@ class ContainerInstance:
         while not self._exited.done():
             self._look_again = False
             found = await self._ask()
-            if isinstance(found, ContainerExit):
+            if isinstance(found, ContainerExit) and not self._is_in_doubt(found, began):
                 self._note_exit(found)
                 return
             if self._look_again:
                 continue
             # Only with its output does it seem to be at its end: then it soon is, or we are cut off.
-            is_leaving = found is Verdict.BEING_REMOVED or self.channel.closed
+            is_leaving = (
+                found is Verdict.BEING_REMOVED or isinstance(found, ContainerExit) or self.channel.closed
+            )
             if not is_leaving:
                 return
             began = loop.time() if began is None else began
@@ -401,6 +407,14 @@ class ContainerInstance:
                 return
             await asyncio.sleep(LOOK_AGAIN_S)
 
+    def _is_in_doubt(self, found: ContainerExit, began: float | None) -> bool:
+        """Podman does not say of a container that it is being removed: it was killed, and then it is gone."""
+        if self._known_engine.kind != PODMAN or self._ending is not None:
+            return False
+        if found.ending is not Ending.EXITED or found.code != KILLED or found.out_of_memory:
+            return False
+        return began is None or asyncio.get_running_loop().time() - began < DOUBT_S
+
     async def _ask(self) -> ContainerExit | Verdict | None:
         """What became of it; None: that is not known."""
         try:
@@ -409,7 +423,7 @@ class ContainerInstance:
             # It still speaks: that we cannot ask is no news of it.
             return ContainerExit(ending=Ending.ENGINE_GONE) if self.channel.closed else None
         except MooringError as error:
-            log.warning("%r: %s", self, error.message, extra={"event": error.code})
+            log.debug("%r: %s", self, error.message, extra={"event": error.code})
             return None
         if isinstance(found, ContainerExit):
             return self._with_what_was_told(found)
@@ -422,7 +436,9 @@ class ContainerInstance:
         memory = found.out_of_memory or self._told_memory
         return ContainerExit(code, ending=found.ending, out_of_memory=memory)
 
-    def _useless(self, found: Verdict | None) -> ContainerExit:
+    def _useless(self, found: ContainerExit | Verdict | None) -> ContainerExit:
+        if isinstance(found, ContainerExit):
+            return found
         if found is Verdict.BEING_REMOVED:
             return ContainerExit(self._told_code)
         return ContainerExit(ending=Ending.CUT_OFF)

@@ -338,7 +338,7 @@ async def test_uninstalling_leaves_no_entry_and_no_version(tmp_path: Path) -> No
         project.mkdir()
         await place.done("client", "add", "cursor", "--project", str(project))
         plan = await place.done("uninstall", "--dry-run")
-        assert f"~/.cursor/mcp.json" in plan and f"{project}/.cursor/mcp.json" in plan
+        assert "~/.cursor/mcp.json" in plan and f"{project}/.cursor/mcp.json" in plan
         await place.done("uninstall", "--yes")
         assert files.cursor.read_text() == CURSOR and files.zed.read_bytes() == ZED
         assert not any(b"127.0.0.1" in path.read_bytes() for path in project.rglob("*") if path.is_file())

@@ -112,7 +112,10 @@ async def running(
         await runtime.aclose()
         await home.aclose()
     if isinstance(engine, RealEngine) and engine.pid:
-        assert not engine.containers(f"dev.mooring.life={home.owner.life}"), "containers left behind"
+        left = engine.containers(f"dev.mooring.life={home.owner.life}")
+        assert not left, (
+            f"containers left behind: {[engine.ask('GET', f'/containers/{id}/json') for id in left]}"
+        )
         if not engine.containers():
             assert not engine.volumes(), "volumes left behind"
 

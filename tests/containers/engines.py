@@ -68,6 +68,7 @@ class RealEngine:
         started = subprocess.run(
             ["setsid", "sh", "-c", DETACHED, "sh", str(self.folder / "log"), *arguments],
             env={**os.environ, **environment},
+            cwd=self.folder,  # where Podman leaves a file when a container is out of memory
             stdout=subprocess.PIPE,
             check=True,
         )

@@ -56,7 +56,7 @@ async def test_removed_by_others_is_told_as_that_and_nothing_else_is(real_engine
         heard = Heard()
         instance.attach(heard)
         await heard.line(0)
-        real_engine.do("DELETE", f"/containers/{instance.id}?force=1")
+        real_engine.do("DELETE", f"/containers/{instance.id}?force=1&v=1")
         exit = await instance.wait_gone()
         # Podman may tell its exit before it tells that it is being removed.
         assert exit.ending is Ending.REMOVED or (real_engine.kind == "podman" and exit == ContainerExit(137))
@@ -263,7 +263,7 @@ async def test_two_moorings_on_one_engine_leave_each_other_alone(real_engine: Re
             their_instance.send(b"alive")
             assert await ear.line(1) == b"alive"
         finally:
-            real_engine.do("DELETE", f"/containers/{foreign['Id']}?force=1")
+            real_engine.do("DELETE", f"/containers/{foreign['Id']}?force=1&v=1")
 
 
 async def test_what_a_killed_mooring_left_is_ended_by_the_next(real_engine: RealEngine) -> None:
@@ -312,6 +312,21 @@ async def test_one_that_is_passed_on_goes_on_with_another_runtime(real_engine: R
         assert (adopted.id, adopted.pid, adopted.life) == (instance.id, instance.pid, instance.life)
         outcome = await adopted.stop()
         assert outcome.exit == ContainerExit(0)
+
+
+async def test_one_that_was_passed_on_is_nobodys_concern_here_whatever_becomes_of_it(
+    real_engine: RealEngine,
+) -> None:
+    told = Told()
+    async with within(60), running(real_engine, Told()), running(real_engine, told) as old:
+        instance = await old.start(shell(ECHO))
+        instance.look()
+        await asyncio.sleep(0)  # it is being looked at as it goes
+        old.part_with(instance)
+        await until(lambda: real_engine.state(instance.id)["Status"] == "exited")
+        await old.aclose()
+        assert not told.order and instance.exit is None
+        real_engine.do("DELETE", f"/containers/{instance.id}?v=1")
 
 
 async def test_a_message_under_way_keeps_it_from_being_passed_on(real_engine: RealEngine) -> None:

@@ -173,7 +173,8 @@ async def test_what_waits_here_was_not_read_and_a_reader_that_is_back_is_told() 
         assert not attachment.writable
         attachment.send_line(b"held")
         attachment.go_on()
-        assert attachment.writable and await there.hears(5) == b"held\n"
+        assert await there.hears(5) == b"held\n"
+        assert there.writable == 2
 
 
 @on_both_loops

@@ -132,6 +132,8 @@ class ContainerInstance:
         """It could not be started: nothing is heard of it any more."""
         self._is_parted = True
         self._stop_listening()
+        if self._looking is not None:
+            self._looking.cancel()
         self.channel.let_go()
 
     # Being passed on: see `passing`
@@ -405,7 +407,8 @@ class ContainerInstance:
             if loop.time() - began > bound_s:
                 self._note_exit(self._useless(found))
                 return
-            await asyncio.sleep(LOOK_AGAIN_S)
+            # (A look keeps Podman from its work for a moment.)
+            await asyncio.sleep(DOUBT_S / 2 if isinstance(found, ContainerExit) else LOOK_AGAIN_S)
 
     def _is_in_doubt(self, found: ContainerExit, began: float | None) -> bool:
         """Podman does not say of a container that it is being removed: it was killed, and then it is gone."""
@@ -449,7 +452,7 @@ class ContainerInstance:
             call(self._tell_paused, self, paused)
 
     def _note_exit(self, exit: ContainerExit) -> None:
-        if self._exited.done():
+        if self._exited.done() or self._is_parted:
             return
         error = self._error or (self.if_not_executed if exit.code in NOT_EXECUTED else None)
         if error is not None:

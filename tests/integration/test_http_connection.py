@@ -156,6 +156,20 @@ async def test_http_1_0_stream_before_pipelined_requests_ends_them() -> None:
 
 
 @on_both_loops
+async def test_who_aborts_when_the_peer_has_gone_already_is_told_of_that() -> None:
+    held = Held()
+    async with serving(held) as served:
+        peer = await served.peer()
+        peer.send(b"GET /1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" * 2)
+        first, second = await held.count(2)
+        first.start(200, [])
+        first.end()
+        assert second.disconnected
+        second.abort()
+        assert await held.count_gone(1) == [second]
+
+
+@on_both_loops
 async def test_http_1_0_stream_that_waited_for_its_turn_ends_by_closing() -> None:
     held = Held()
     async with serving(held) as served:

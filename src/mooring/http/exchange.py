@@ -147,9 +147,13 @@ class HttpExchange(Struct, eq=False):
         self._outlet.finish(self)
 
     def abort(self) -> None:
-        """Cut the connection; nobody is told of it who asked for it."""
-        self.state = ANSWERED
-        self._outlet.cut()
+        """Cut the connection; nobody is told of it who asked for it.
+
+        Unless the peer has gone before: then that is what is told, as to everybody.
+        """
+        if not self._outlet.gone:
+            self.state = ANSWERED
+            self._outlet.cut()
 
     def upgrade(self, subprotocol: str) -> WebSocket | None:
         """Make the connection a WebSocket."""

@@ -196,6 +196,21 @@ async def test_what_cannot_start_says_why_and_leaves_nothing(real_engine: RealEn
         assert not runtime.instances
 
 
+async def test_a_program_that_the_image_does_not_have_is_told(real_engine: RealEngine) -> None:
+    """By the engine; or by the init process, on stderr."""
+    told = Told()
+    async with within(60), running(real_engine, told) as runtime:
+        for volumes in ((), (Volume("/usr/share", "/sbin", True),)):
+            missing = spec("/no/such/program")
+            try:
+                instance = await runtime.start(replace(missing, volumes=(*missing.volumes, *volumes)))
+            except UserError as refused:
+                assert refused.code == "program_not_found" and "/no/such/program" in refused.message
+            else:
+                assert (await instance.wait_gone()).code in (1, 127)
+                assert "/no/such/program" in told.stderr[-1]
+
+
 async def test_a_program_for_another_architecture_is_told_apart(real_engine: RealEngine) -> None:
     async with within(60), running(real_engine) as runtime:
         error: UserError | None = None

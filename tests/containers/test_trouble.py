@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from mooring.errors import Unavailable
 from mooring.runtimes.containers import ContainerExit, Ending, Owner, end_container_leftovers
 from mooring.runtimes.containers.endpoints import Endpoint
 from mooring.runtimes.containers.engine import Engine
+from mooring.runtimes.containers.leftovers import find_container_leftovers, may_live
 from mooring.runtimes.stopping import StopPatience
-from tests.containers.crew import Heard, Told, harbour, running, shell
+from tests.containers.crew import Heard, Told, running, shell
 from tests.containers.engines import RealEngine
 from tests.containers.relay import Relay
 from tests.support import PATIENCE_S, until, within
@@ -184,6 +186,53 @@ async def test_an_engine_that_does_not_answer_is_no_removal(real_engine: RealEng
         await until(lambda: instance.id not in real_engine.containers())
 
 
+async def test_a_stop_that_the_engine_does_not_answer_is_made_up_for_when_it_is_back(
+    real_engine: RealEngine, tmp_path: Path
+) -> None:
+    told = Told()
+    async with within(90), Relay(tmp_path, real_engine.socket) as relay, running(relay.path, told) as runtime:
+        instance = await runtime.start(shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"))
+        instance.hurry()
+        relay.is_closed = True
+        outcome = await instance.stop()
+        assert outcome.survivors == (instance.pid,) and outcome.exit is not None
+        assert instance.reaped and real_engine.state(instance.id)["Running"]
+        relay.is_closed = False
+        await until(lambda: instance.id not in real_engine.containers())
+        assert not told.removed
+
+
+async def test_a_runtime_whose_end_is_cut_short_ends_its_containers_all_the_same(
+    real_engine: RealEngine,
+) -> None:
+    async with within(60), running(real_engine) as runtime:
+        instance = await runtime.start(shell("trap '' TERM; while :; do sleep 0.05; done"))
+        waiting = asyncio.create_task(runtime.aclose())
+        await asyncio.sleep(0)
+        [closing] = [task for task in asyncio.all_tasks() if task.get_name() == "close the container runtime"]
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await until(lambda: instance.id not in real_engine.containers())
+        instance.hurry()
+        await instance.stop()
+        runtime._closing = None
+
+
+async def test_one_that_comes_while_the_engine_does_not_answer_is_lost_and_not_hung_on(
+    real_engine: RealEngine, tmp_path: Path
+) -> None:
+    told = Told()
+    async with within(60), running(real_engine) as old, running(tmp_path / "nothing.sock", told) as new:
+        instance = await old.start(shell(ECHO))
+        passed = instance.describe()
+        assert passed is not None
+        adopted = new.adopt(shell(ECHO), passed._replace(descriptors=(os.dup(passed.descriptors[0]),)))
+        heard = Heard()
+        adopted.attach(heard)
+        assert (await adopted.wait_gone()).ending is Ending.ENGINE_GONE and heard.exit is not None
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
 async def test_an_engine_that_is_stopped_and_started_gets_its_containers_back(
     real_engine: RealEngine, signum: int
@@ -267,25 +316,32 @@ async def test_two_moorings_on_one_engine_leave_each_other_alone(real_engine: Re
 
 
 async def test_what_a_killed_mooring_left_is_ended_by_the_next(real_engine: RealEngine) -> None:
-    """Killed means: no goodbye. Its connections close, and nothing is removed."""
-    dead = harbour(real_engine, Owner("me", "life-1"))
-    async with within(90), running(real_engine, owner=Owner("me", "life-1")) as runtime:
-        polite = await runtime.start(shell(ECHO))
-        stubborn = await runtime.start(shell("trap '' TERM; while :; do sleep 0.05; done"))
-        frozen = await runtime.start(shell(ECHO))
-        real_engine.do("POST", f"/containers/{frozen.id}/pause")
-        for instance in (polite, stubborn, frozen):
-            runtime.part_with(instance)
-        # What heeds the end of its input is gone by itself.
-        await until(lambda: real_engine.state(polite.id)["Status"] == "exited")
-        assert real_engine.state(stubborn.id)["Running"]
-        ended = await end_container_leftovers(
-            await Engine.meet(Endpoint(str(real_engine.socket), "")), "me", lambda id, owned: False
+    where = str(real_engine.socket)
+    async with within(90):
+        host = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.containers.host",
+            where,
+            "me",
+            "life-1",
+            stdout=asyncio.subprocess.PIPE,
         )
-        assert {left.id for left in ended if left.is_removed} == {polite.id, stubborn.id, frozen.id}
-        assert {left.name for left in ended} == {"tool"}
+        assert host.stdout is not None
+        polite, stubborn = [(await host.stdout.readline()).decode().strip() for _ in range(2)]
+        engine = await Engine.meet(Endpoint(where, "test"))
+        found = await find_container_leftovers(engine, "me", lambda id, owned: may_live(owned.owner.process))
+        assert not found, "it lives"
+        host.kill()
+        await host.communicate()
+        # What heeds the end of its input is gone by itself.
+        await until(lambda: real_engine.state(polite)["Status"] == "exited")
+        assert real_engine.state(stubborn)["Running"]
+        real_engine.do("POST", f"/containers/{stubborn}/pause")
+        ended = await end_container_leftovers(engine, "me", lambda id, owned: may_live(owned.owner.process))
+        assert {left.id for left in ended if left.is_removed} == {polite, stubborn}
+        assert {(left.name, left.owned.owner.life) for left in ended} == {("tool", "life-1")}
         assert not real_engine.containers("dev.mooring.owner=me")
-    await dead.aclose()
 
 
 async def test_one_that_is_passed_on_goes_on_with_another_runtime(real_engine: RealEngine) -> None:

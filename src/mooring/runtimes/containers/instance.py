@@ -167,6 +167,10 @@ class ContainerInstance:
         self.is_paused = about.is_paused
         self.channel.begin_with(about.frames, about.stdout, about.stderr)
 
+    def lose(self) -> None:
+        """Another had it, and we cannot go on with it."""
+        self._note_exit(ContainerExit(ending=Ending.ENGINE_GONE))
+
     # What the proxy needs of it
 
     @property

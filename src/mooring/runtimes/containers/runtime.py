@@ -240,20 +240,19 @@ class ContainerRuntime:
         connection = socket.socket(fileno=passed.descriptors[0])
         connection.setblocking(False)
         loop = asyncio.get_running_loop()
+        connect = (
+            loop.create_unix_connection if connection.family == socket.AF_UNIX else loop.create_connection
+        )
         try:
-            engine = await self.harbour.engine()
             watch = await self.harbour.watching()
-        except MooringError as error:
+            instance.expect(await self.harbour.engine(), watch, passed.about.id)
+            instance.channel.hold()
+            transport, _ = await connect(lambda: instance.channel, sock=connection)
+        except (MooringError, OSError) as error:
             connection.close()
-            log.warning("%s: a container could not be taken over: %s", instance.name, error.message)
-            instance.channel.abort()
+            log.warning("%s: a container could not be taken over: %s", instance.name, error)
+            instance.lose()
             return
-        instance.expect(engine, watch, passed.about.id)
-        instance.channel.hold()
-        if connection.family == socket.AF_UNIX:
-            transport, _ = await loop.create_unix_connection(lambda: instance.channel, sock=connection)
-        else:
-            transport, _ = await loop.create_connection(lambda: instance.channel, sock=connection)
         instance.channel.arrive(transport)
         instance.channel.go_on()
         instance.look()

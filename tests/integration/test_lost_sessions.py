@@ -1,11 +1,12 @@
 """A client that comes with a session of which nobody knows: an event, but a rare one."""
 
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from mooring.proxy.lost_sessions import EVERY_S, LostSessions
+from mooring.proxy.lost_sessions import EVERY_S, SELDOM_S, LostSessions
 from tests.integration.test_daemon import living
 from tests.mcp_client import McpClient, client_of
 
@@ -25,6 +26,21 @@ def test_it_is_told_at_once_and_then_seldom() -> None:
         now[0] = moment
         lost.note()
     assert told == [100.0, 100.0 + EVERY_S, 100.0 + 3 * EVERY_S]
+
+
+def test_one_who_does_not_stop_is_told_more_and_more_seldom_and_the_next_at_once() -> None:
+    now, told = [0.0], []
+    lost = LostSessions(lambda: now[0])
+    lost.on_lost = lambda: told.append(now[0])
+    for moment in range(1000):
+        now[0] = float(moment)
+        lost.note()
+    assert [later - earlier for earlier, later in pairwise(told)][-1] == SELDOM_S
+    now[0] += 3 * SELDOM_S
+    lost.note()
+    now[0] += EVERY_S
+    lost.note()
+    assert told[-2:] == [now[0] - EVERY_S, now[0]]
 
 
 async def post(client: McpClient) -> int:

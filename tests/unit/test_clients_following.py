@@ -6,6 +6,7 @@ import pytest
 
 from mooring.clients.following import (
     EXITED,
+    GIVEN_UP,
     LOST,
     WHY_EXITED,
     WHY_FAILED,
@@ -25,8 +26,8 @@ from mooring.workloads.happenings import Kind
 
 READY = ServerNow(3, "ready")
 FAILED = ServerNow(3, "failed", "more than 10 exits")
-SOME_OUT = Outside(False, frozenset({WHY_LOST}))
-ALL_OUT = Outside(True, frozenset({WHY_LOST}))
+SOME_OUT = Outside(False)
+ALL_OUT = Outside(True)
 
 
 def of_one(
@@ -43,7 +44,7 @@ def of_one(
 
 
 def test_the_words_are_those_of_the_journal() -> None:
-    assert (LOST, EXITED) == (Kind.SESSION_LOST, Kind.EXITED)
+    assert (LOST, EXITED, GIVEN_UP) == (Kind.SESSION_LOST, Kind.EXITED, Kind.GIVEN_UP)
 
 
 @pytest.mark.parametrize("state", ["ready", "stopped", "other"])
@@ -65,6 +66,7 @@ def test_always_means_every_exit_of_this_generation() -> None:
     always = READY._replace(refresh="always")
     assert Out("time", WHY_EXITED, number=1) in of_one(always, (EXITED, 3), (LOST, 3))
     assert of_one(always._replace(state="other"), (EXITED, 3)) == [Out("time", WHY_EXITED, number=1)]
+    assert Out("time", WHY_EXITED, number=1) in of_one(always, (GIVEN_UP, 3)), "it hung"
     assert of_one(always, (EXITED, 2)) == [Renew("time")], "of the one before: its replacement is not touched"
 
 
@@ -99,7 +101,7 @@ def test_what_is_gone_is_forgotten_but_not_its_replacement() -> None:
 def test_what_nobody_removed_is_out_until_it_is_run_again() -> None:
     [out] = of_one(None, was_removed=False)
     assert isinstance(out, Out) and out.why.startswith(WHY_UNKNOWN) and "mooring run time" in out.why
-    lost = Outside(True, frozenset({out.why}))
+    lost = Outside(True)
     assert of_one(None, out=lost, was_removed=False) == []
     assert of_one(None, out=lost._replace(is_whole=False), was_removed=False) == [out], (
         "a file was in trouble"

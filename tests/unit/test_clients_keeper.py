@@ -1,20 +1,24 @@
 """The keeper on real files, with the real registry; only its clock is a test's."""
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from mooring.clients import drifting, keeper
+from mooring.clients import decisions, drifting, keeper
+from mooring.clients.bookkeeping import Verdict
+from mooring.clients.drafts import Draft
 from mooring.clients.entries import Target
 from mooring.clients.following import EXITED, LOST, News, ServerNow
 from mooring.clients.keeper import Keeper
 from mooring.clients.ledger import Ledger, LedgerTrouble
 from mooring.clients.machine import Machine, Platform
 from mooring.clients.patience import Tries, Turns
+from mooring.clients.records import Owned
 from mooring.clients.registry import Registry
 from mooring.clients.table import load_table
 
@@ -308,6 +312,49 @@ def test_a_lost_session_and_a_file_in_trouble_take_the_others_out_once(place: Pl
     assert vscode.stat() == was
     place.now += 60
     assert place.turn() == ["time: put back into cursor"]
+
+
+@pytest.mark.parametrize(("kind", "refresh"), [(LOST, "auto"), (EXITED, "always")])
+def test_a_file_in_trouble_keeps_no_other_client_from_being_refreshed_again(
+    place: Place, kind: str, refresh: Literal["auto", "always"]
+) -> None:
+    place.servers["time"] = ServerNow(1, "ready", refresh=refresh)
+    place.add("vscode")
+    vscode = place.registry.site("vscode").path
+    (place.home / CURSOR).write_text("{")
+    for _ in range(3):
+        place.turn(place.event(kind))
+        assert b"/time/mcp" not in vscode.read_bytes()
+        place.now += 60
+        place.turn()
+        assert b"/time/mcp" in vscode.read_bytes()
+        place.now += 700
+
+
+def test_what_was_run_again_meanwhile_keeps_its_entries_in_files_that_come_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del place.servers["time"]
+    place.turn(place.event("removed"))
+    forget = decisions.forget
+
+    def forget_and_run_again(draft: Draft, owned: Owned) -> Verdict:
+        place.servers["time"] = ServerNow(2, "ready")
+        return forget(draft, owned)
+
+    monkeypatch.setattr(decisions, "forget", forget_and_run_again)
+    place.now += 60
+    place.turn()
+    assert sorted(place.entry(name) is None for name in (CURSOR, CLAUDE)) == [False, True]
+
+
+def test_a_client_that_was_uninstalled_does_not_get_its_folder_back(place: Place) -> None:
+    place.registry.repair = "auto"
+    shutil.rmtree(place.home / ".cursor")
+    for _ in range(3):
+        place.turn()
+        place.now += 5
+    assert not (place.home / ".cursor").exists()
 
 
 def test_an_entry_that_the_user_changed_is_left_and_told(place: Place) -> None:

@@ -54,7 +54,7 @@ def test_a_client_is_either_in_the_table_or_edited_by_hand() -> None:
 def test_a_client_that_compares_says_how_long_it_takes_to_notice() -> None:
     # Taken out and put back at once, the entry would be what it was.
     for client in load_table().values():
-        if client.reload.is_by_itself:
+        if client.reload.may_notice:
             assert 0.5 <= client.reload.settle_s <= 5, client.id
 
 

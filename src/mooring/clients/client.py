@@ -92,9 +92,9 @@ class Reload(Struct, frozen=True, forbid_unknown_fields=True):
     """What the user has to do, in words; empty: see `entries.what_next`."""
 
     @property
-    def is_by_itself(self) -> bool:
-        """Is a change noticed without the user?"""
-        return self.mode in ("watch", "watch_prompt", "poll")
+    def may_notice(self) -> bool:
+        """May a change be noticed without the user?"""
+        return self.mode in ("watch", "watch_prompt", "poll", "unknown")
 
 
 class Project(Struct, frozen=True, forbid_unknown_fields=True):

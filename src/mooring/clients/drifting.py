@@ -59,8 +59,8 @@ class Drifting:
                     f"{_words(drift)}; it vanished too often to be put back without being asked",
                 )
             return
-        if (target := target_of(drift.server)) is None:
-            return
+        if (target := target_of(drift.server)) is None or not drift.path.parent.exists():
+            return  # a client that was uninstalled does not get its folder back
         for outcome in self._registry.mend(target, client=drift.client, path=drift.path):
             self._repairs.note(key, now)  # refused or not: one that cannot be repaired is not tried for ever
             if outcome.change is Change.REFUSED:

@@ -80,8 +80,8 @@ class Files:
         `edit` may be asked more than once, and may raise: then the file is as it was. Raises UserError.
         """
         real = real_path(path)
-        self.recover()
         try:
+            self.recover()
             with self._locked(key_of(real), LOCK_S):
                 replacing = Replacing(real, self._notes / f"{key_of(real)}{NOTE}", self._backups)
                 replacing.recover()

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 __all__ = [
     "ASKING",
     "EXITED",
+    "GIVEN_UP",
     "LOST",
     "WHY_LOST",
     "Back",
@@ -33,7 +34,9 @@ __all__ = [
 
 LOST = "session_lost"
 EXITED = "exited"
-ASKING = frozenset({LOST, EXITED})
+GIVEN_UP = "given_up"
+ENDED = (EXITED, GIVEN_UP)
+ASKING = frozenset({LOST, *ENDED})
 """Events that may ask for something."""
 WHY_LOST = "a session was lost"
 WHY_EXITED = "a process of the server died"
@@ -68,7 +71,6 @@ class Outside(NamedTuple):
 
     is_whole: bool
     """All of them."""
-    whys: frozenset[str]
 
 
 class Out(NamedTuple):
@@ -153,7 +155,7 @@ def _asked(name: str, now: ServerNow, news: Sequence[News]) -> Out | None:
     """What events ask for."""
     if now.refresh == "always":
         for event in news:
-            if event.kind == EXITED and event.generation == now.generation:
+            if event.kind in ENDED and event.generation == now.generation:
                 return Out(name, WHY_EXITED, number=event.number)
     for event in news:
         if event.kind == LOST and event.generation <= now.generation:

@@ -50,8 +50,7 @@ CONNECTED_S = 5.0
 """For clients to connect after an entry has come back: until then, whoever is killed begins anew."""
 MOST_UNNOTED = 200
 """Events that asked for nothing, after which the position is written down nevertheless."""
-SELF_RELOADING = frozenset({"watch", "watch_prompt", "poll", "unknown"})
-FOR_THE_USER = frozenset({"entry_foreign", "entry_changed", "entry_shared"})
+FOR_THE_USER = frozenset({"entry_foreign", "entry_changed", "entry_shared", "entry_not_kept"})
 """Refusals that only the user can decide about: to try again is of no use."""
 
 TargetOf: TypeAlias = Callable[[str], Target | None]
@@ -123,7 +122,7 @@ class Keeper:
         `servers` are all that there are; `target_of` says where one is at this very moment (None: gone).
         `was_removed` tells of those that were `missing` in the turn before.
         """
-        self._told, self.due, self._now = [], None, self._clock()
+        self.due, self._now = None, self._clock()
         contents = self._settled()
         entries = [entry for record in contents.files.values() for entry in record.entries]
         names = sorted({entry.server for entry in entries})
@@ -144,8 +143,8 @@ class Keeper:
         waited_for = outside.keys() | self._asked.keys()
         looked_after = {name for name in servers if name not in waited_for}
         drifted = self._drifting.look(looked_after, target_of, self._now, repair=contents.repair == "auto")
-        self._told += (Told(server, text) for server, text in drifted)
-        return self._told
+        told, self._told = [*self._told, *(Told(server, text) for server, text in drifted)], []
+        return told
 
     def _contents(self) -> Contents:
         """The ledger, read when it has changed."""
@@ -180,8 +179,10 @@ class Keeper:
         for step in steps:
             if isinstance(step, Out) and step.number is not None:
                 known = self._asked.get(step.name)
-                if known is None or (step.is_everywhere and not known.out.is_everywhere):
+                is_wider = known is not None and step.is_everywhere and not known.out.is_everywhere
+                if known is None or known.only is not None or is_wider:
                     self._asked[step.name] = Asked(step)
+                    self._tries.end((Asked, step.name))  # a file in trouble is not waited for
         for name in list(self._asked):
             now = servers.get(name)
             if name not in names or now is None or now.refresh == "never" or now.state == "failed":
@@ -200,12 +201,11 @@ class Keeper:
         asked = {(Asked, name) for name in self._asked}
         self._tries.keep({Intent, *asked, *((type(step), step.name) for step in steps)})
 
-    def _is_time(self, *moments: float) -> bool:
-        """Are they all over? Otherwise it is due then."""
-        latest = max(moments)
-        if latest > self._now:
-            self.due = latest if self.due is None else min(self.due, latest)
-        return latest <= self._now
+    def _is_time(self, moment: float) -> bool:
+        """Is it over? Otherwise it is due then."""
+        if moment > self._now:
+            self.due = moment if self.due is None else min(self.due, moment)
+        return moment <= self._now
 
     # Out
 
@@ -221,12 +221,13 @@ class Keeper:
                 continue
             if not self._is_time(self._tries.begin((Asked, name), self._now)):
                 continue
-            if is_refresh:
-                self._refreshes.note(name, self._now)
             if asked.only is None and asked.out.number is not None:
                 number, _ = self._unfinished.get(name, (asked.out.number, inf))
                 self._unfinished[name] = (min(number, asked.out.number), inf)
-            if in_trouble := self._take_out(asked.out, asked.only):
+            in_trouble = self._take_out(asked.out, asked.only)
+            if is_refresh:
+                self._refreshes.note(name, self._now)
+            if in_trouble:
                 self._asked[name] = Asked(asked.out, in_trouble)
                 self._is_time(self._tries.when((Asked, name)))
             else:
@@ -245,7 +246,7 @@ class Keeper:
         def is_meant(client: Client) -> bool:
             if only is not None:
                 return client.id in only
-            return out.is_everywhere or client.reload.mode in SELF_RELOADING
+            return out.is_everywhere or client.reload.may_notice
 
         outcomes = self._registry.take_out(out.name, out.why, only=is_meant)
         if gone := _changed(outcomes):
@@ -287,9 +288,10 @@ class Keeper:
         self._unfinished[name] = (number, min(until, self._now + CONNECTED_S))
 
     def _forget(self, name: str, target_of: TargetOf) -> None:
-        # Asked once more: it may have been run again since.
-        if self._is_time(self._tries.begin((Forget, name), self._now)) and target_of(name) is None:
-            self._tell_changes(name, "was removed: taken out of", self._registry.forget(name))
+        if self._is_time(self._tries.begin((Forget, name), self._now)):
+            # Asked once more for each file: it may have been run again since.
+            outcomes = self._registry.forget(name, is_gone=lambda: target_of(name) is None)
+            self._tell_changes(name, "was removed: taken out of", outcomes)
 
     def _renew(self, name: str, target_of: TargetOf) -> None:
         if name in self._renewed or not self._is_time(self._tries.begin((Renew, name), self._now)):
@@ -331,14 +333,16 @@ class Keeper:
 def outside_of(contents: Contents) -> dict[str, Outside]:
     """Which entries are out of their files, or may be: a change that was begun may have been done."""
     states: dict[str, list[Owned]] = {}
+    table = load_table()
     for record in contents.files.values():
         about_to_be = record.intent.done.entries if record.intent is not None else ()
         maybe_out = {(entry.client, entry.server): entry for entry in about_to_be if entry.state == "out"}
         for entry in record.entries:
-            known = entry if entry.state == "out" else maybe_out.get((entry.client, entry.server), entry)
-            states.setdefault(entry.server, []).append(known)
+            if entry.client in table:  # others are of a newer version, which sees to them
+                known = entry if entry.state == "out" else maybe_out.get((entry.client, entry.server), entry)
+                states.setdefault(entry.server, []).append(known)
     return {
-        server: Outside(len(out) == len(every), frozenset(entry.why for entry in out))
+        server: Outside(len(out) == len(every))
         for server, every in states.items()
         if (out := [entry for entry in every if entry.state == "out"])
     }

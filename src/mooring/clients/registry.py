@@ -5,7 +5,7 @@ One client's trouble is an outcome of that client, never an exception, and never
 """
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -183,7 +183,7 @@ class Registry:
             (record, past)
             for record in self._books.peek().files.values()
             for past in reversed(record.changes)
-            if client_id in (None, past.client)
+            if client_id in (None, past.client) and _site_of(record, past) is not None
         ]
         last = max((past.command for _, past in changes), default=0)
         return [
@@ -207,7 +207,9 @@ class Registry:
             for past in reversed(record.changes):
                 if self._is_as_left(record, past):
                     outcomes += self._undo(record, past)
-            outcomes += self._leave(self._books.peek().record(record.path), record.changes)
+            now = self._books.peek().record(record.path)
+            outcomes += self._leave(now, record.changes)
+            outcomes += _unknown(now)
         return outcomes
 
     def _is_as_left(self, record: FileRecord, past: Past) -> bool:
@@ -248,17 +250,21 @@ class Registry:
         names = [one.name for one in past.touched]
         return self._change(site, names, decide, follow=past.followed, undone=past)
 
-    def sync(self, targets: Mapping[str, Target]) -> list[Outcome]:
-        """Put right what drifted; targets are all servers that there are, by name."""
+    def sync(self, targets: Mapping[str, Target], known: Collection[str] | None = None) -> list[Outcome]:
+        """Put right what drifted; targets are all servers that there are, by name.
+
+        `known`: whose entries there were before that was asked; another one may have come since.
+        """
+        gone = set(self.servers() if known is None else known) - targets.keys()
 
         def decide_one(draft: Draft, owned: Owned) -> Verdict:
-            target = targets.get(owned.server)
-            if target is None:
+            if owned.server in gone:
                 return decisions.forget(draft, owned)
-            return decisions.add(draft, target, Path(owned.project) if owned.project else None)
+            project = Path(owned.project) if owned.project else None
+            return decisions.add(draft, targets[owned.server], project)
 
         outcomes = self._for_entries(
-            lambda owned: owned.state == "in" or owned.server not in targets,
+            lambda owned: owned.server in gone or (owned.server in targets and owned.state == "in"),
             decide_one,
             wanted=targets,
             is_command=True,
@@ -332,10 +338,16 @@ class Registry:
             wanted={target.name: target},
         )
 
-    def forget(self, server: str) -> list[Outcome]:
-        """For good. One that somebody changed stays in the file, but is no longer ours."""
-        outcomes = self._for_entries(lambda owned: owned.server == server, decisions.forget, is_removal=True)
-        self._books.drop_unknown(server)
+    def forget(self, server: str, *, is_gone: Callable[[], bool] = lambda: True) -> list[Outcome]:
+        """For good. One that somebody changed stays in the file, but is no longer ours.
+
+        `is_gone` is asked again while nobody else can change the entry: whoever adds one has the server.
+        """
+        outcomes = self._for_entries(
+            lambda owned: owned.server == server and is_gone(), decisions.forget, is_removal=True
+        )
+        if is_gone():
+            self._books.drop_unknown(server)
         return outcomes
 
     def renew(self, target: Target) -> list[Outcome]:
@@ -453,6 +465,22 @@ class Registry:
             outcomes.append(_outcome(site, verdict, wanted or {}, is_removal, difference if is_done else ""))
             difference = "" if is_done else difference
         return outcomes
+
+
+def _unknown(record: FileRecord) -> list[Outcome]:
+    """Entries for clients that this version does not know: nobody can look at them."""
+    return [
+        Outcome(
+            owned.client,
+            Path(record.path),
+            owned.server,
+            Change.REFUSED,
+            error=f"there is an entry for {owned.client}, which this version of Mooring does not know",
+            hint="a newer version may",
+        )
+        for owned in record.entries
+        if as_it_was(owned.client, owned.section, owned.format) is None
+    ]
 
 
 def _site_of(record: FileRecord, past: Past) -> Site | None:

@@ -281,7 +281,9 @@ class Replacing:
         try:
             if not stat.S_ISREG(path.lstat().st_mode):
                 return None
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            # Not waiting: it may have become a pipe since.
+            flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+            descriptor = os.open(path, flags)
         except OSError:
             return None
         try:

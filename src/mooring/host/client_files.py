@@ -42,7 +42,6 @@ GATHER_S = 0.05
 """What happens within that time is one turn's."""
 PAUSE_S = 5.0
 """For the turn that is under way, when it must be the last."""
-LEDGER = "ledger.json"
 
 
 class Journal(NamedTuple):
@@ -68,7 +67,7 @@ class ClientFiles:
         environment: Mapping[str, str],
     ) -> None:
         self._places = places
-        self._ledger = places.clients / LEDGER
+        self._ledger = places.client_ledger
         self._fleet = fleet
         self._state = state
         self._url_of = url_of

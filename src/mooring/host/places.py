@@ -60,6 +60,11 @@ class Places(NamedTuple):
         return self.state / "clients"
 
     @property
+    def client_ledger(self) -> Path:
+        """Is there if any client was ever told of a server; see `clients.ledger`."""
+        return self.clients / "ledger.json"
+
+    @property
     def socket(self) -> Path:
         """Where commands reach it; elsewhere if the directory has too long a name for a socket."""
         path = self.state / "daemon.sock"

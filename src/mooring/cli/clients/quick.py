@@ -9,4 +9,4 @@ __all__ = ["has_told_clients"]
 
 def has_told_clients() -> bool:
     """Is there any client that may have to be told of a server?"""
-    return (find_places(os.environ).clients / "ledger.json").exists()
+    return find_places(os.environ).client_ledger.exists()

@@ -115,7 +115,7 @@ def _servers(places: Places) -> int | None:
 
 def _client_files(places: Places) -> list[str]:
     """Those in which something is Mooring's."""
-    if not os.path.lexists(places.clients / "ledger.json"):
+    if not os.path.lexists(places.client_ledger):
         return []
     from mooring.cli.clients.access import find_registry  # noqa: PLC0415 - heavy, and not always needed
     from mooring.cli.clients.telling import shown_path  # noqa: PLC0415

@@ -90,6 +90,28 @@ async def test_a_new_server_goes_where_all_servers_are_to_be(tmp_path: Path) -> 
         assert "filed" in files.servers() and "mine" in files.servers()
 
 
+async def test_all_that_up_told_clients_is_undone_at_once(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        files = Files(place)
+        await place.done("client", "add", "cursor", "zed")
+        command = json.dumps(list(DEMO))
+        definitions = tmp_path / "mooring.toml"
+        definitions.write_text("".join(f"[servers.{name}]\ncommand = {command}\n" for name in ("a", "b")))
+        status, _, err = await place.mooring("up", "-f", str(definitions))
+        assert status == 0 and err.count("note: ") == 1
+        assert "note: Cursor, Zed: a, b are added; picked up by itself" in err
+        assert {"a", "b"} < set(files.servers())
+        told = await place.told("client", "undo")
+        assert [(one["client"], one["server"]) for one in told] == [
+            (client, server) for client in ("cursor", "zed") for server in ("a", "b")
+        ]
+        assert files.cursor.read_text() == CURSOR and files.zed.read_bytes() == ZED
+        files.cursor.write_text("{")
+        await place.done("down", "-f", str(definitions))
+        status, _, err = await place.mooring("up", "-f", str(definitions))
+        assert status == 0 and err.count("warning: Cursor was not told of a, b: ") == 1
+
+
 async def test_one_clients_trouble_does_not_stop_the_others(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         files = Files(place)

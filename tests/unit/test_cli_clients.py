@@ -1,13 +1,16 @@
 """`mooring client`: what it shows, and what an import would do. Nothing is run here."""
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
 
+from mooring.cli.clients import refreshing
 from mooring.cli.clients.changing import replaced_names
 from mooring.cli.clients.ids import ClientIds
 from mooring.cli.clients.intake import (
@@ -20,12 +23,20 @@ from mooring.cli.clients.intake import (
 )
 from mooring.cli.clients.showing import shortened_names, shortened_path, table
 from mooring.cli.clients.telling import shown_difference
+from mooring.cli.servers.changing import INTERRUPTED
 from mooring.cli.values import parse_name
+from mooring.clients import decisions
+from mooring.clients.bookkeeping import Verdict
 from mooring.clients.detecting import Site
+from mooring.clients.drafts import Draft
+from mooring.clients.ledger import Ledger
 from mooring.clients.outcomes import Change, EntryStanding, Outcome, Standing
+from mooring.clients.records import Owned
 from mooring.clients.table import load_table
 from mooring.clients.understanding import servers_in
+from mooring.host.places import Places
 from mooring.workloads.definition import ServerOptions
+from tests.client_home import ClientHome, target
 
 HOME = Path("/home/sam")
 LONG_PATH = "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
@@ -294,3 +305,36 @@ def test_a_secret_in_a_command_line_is_warned_of() -> None:
     entry = {"command": "sh", "args": ["--token", "hush"]}
     [newcomer] = planned(origins("cursor", {"x": entry})).newcomers
     assert newcomer.has_open_secret
+
+
+def test_a_refresh_that_is_interrupted_while_entries_go_out_puts_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = ClientHome.at(tmp_path)
+    monkeypatch.setenv("MOORING_STATE_DIR", str(tmp_path / "other"))
+    server = {"name": "notes", "url": target().url, "state": "ready"}
+    monkeypatch.setattr(refreshing, "reach", lambda **_: SimpleNamespace(ask=lambda *_: server))
+    monkeypatch.setattr(refreshing, "find_registry", home.registry)
+    for client in ("cursor", "vscode"):
+        home.registry().add(home.site(client), [target()])
+    before = {client: home.site(client).path.read_bytes() for client in ("cursor", "vscode")}
+    take_out, gone = decisions.take_out, list[str]()
+
+    def interrupted(draft: Draft, owned: Owned, why: str) -> Verdict:
+        if gone:
+            gone.extend(client for client, server in home.states() if home.entries(client) == {})
+            raise KeyboardInterrupt
+        gone.append("")
+        return take_out(draft, owned, why)
+
+    monkeypatch.setattr(decisions, "take_out", interrupted)
+    assert refreshing.refresh("notes", as_json=True) == INTERRUPTED
+    assert gone == ["", "cursor"], "the first of them was out"
+    assert {client: home.site(client).path.read_bytes() for client in before} == before
+    assert set(home.states().values()) == {"in"}
+    assert [one["client"] for one in json.loads(capsys.readouterr().out)] == ["cursor"]
+
+
+def test_the_ledger_is_where_everybody_looks_for_it(tmp_path: Path) -> None:
+    places = Places(tmp_path, 0)
+    assert Ledger(places.clients).path == places.client_ledger

@@ -1,7 +1,7 @@
 """What `mooring client refresh` does: entries out, a while for the clients to notice, entries back.
 
-Whoever interrupts it has the entries back at once. Whoever kills it leaves them out: the ledger says so, and
-the daemon puts them back, or the next `refresh`.
+Whoever interrupts it while entries go out, or are out, has them back at once. Whoever kills it, or interrupts
+their coming back, leaves them out: the ledger says so, and the daemon puts them back, or the next `refresh`.
 """
 
 import json
@@ -36,8 +36,9 @@ def refresh(name: str, *, as_json: bool) -> int:
     registry = find_registry()
     others = _reloading_otherwise(registry, name)
     is_interrupted = False
-    out = registry.take_out(name, WHY, only=_reloads_by_itself)
+    out: list[Outcome] = []
     try:
+        out = registry.take_out(name, WHY, only=_reloads_by_itself)
         _wait(name, out, quiet=as_json)
     except KeyboardInterrupt:
         is_interrupted = True

@@ -167,14 +167,10 @@ def _tell_clients(plan: Plan, jobs: dict[str, Job]) -> None:
     if has_told_clients():
         from mooring.cli.clients.after_run import tell_followers  # noqa: PLC0415 - heavy, not always needed
 
-        for step in plan.steps:
-            job = jobs.get(step.name)
-            if (
-                job is not None
-                and job.error is None
-                and step.action in (Action.ADD, Action.CHANGE, Action.START)
-            ):
-                tell_followers(job.answer)
+        new = [step.name for step in plan.steps if step.action in (Action.ADD, Action.CHANGE, Action.START)]
+        started = [jobs[name].answer for name in new if name in jobs and jobs[name].error is None]
+        if started:
+            tell_followers(started)
 
 
 def _show(plan: Plan, shown: str) -> None:

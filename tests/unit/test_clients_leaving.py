@@ -1,5 +1,6 @@
 """Leaving no trace: every file as it was before Mooring came, as far as that can be known."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,42 @@ def test_what_was_imported_is_the_clients_own_again_though_the_file_was_written_
 
     outcomes = home.registry().leave()
 
-    assert changes(outcomes) == [Change.RESTORED]
+    assert changes(outcomes) == [Change.REMOVED, Change.RESTORED]
     assert home.data(client) == theirs
+    assert home.registry().files() == []
+
+
+def by_the_daemon(home: ClientHome) -> None:
+    home.registry().forget("mine")
+
+
+def by_the_user(home: ClientHome) -> None:
+    home.registry().remove(home.site("codex"), ["mine"])
+
+
+@pytest.mark.parametrize("removed", [by_the_daemon, by_the_user])
+def test_what_was_imported_and_removed_is_the_clients_own_again(
+    home: ClientHome, removed: Callable[[ClientHome], None]
+) -> None:
+    path = home.write("codex")
+    theirs = home.data("codex")
+    home.registry().replace(home.site("codex"), [("other", target("mine"))])
+    removed(home)
+    path.write_bytes(path.read_bytes() + b"\n")
+    assert "mcp_servers" not in home.data("codex")
+    assert home.registry().files() == [path]
+    home.registry().leave()
+    assert home.data("codex") == theirs
+
+
+def test_what_was_undone_is_not_put_back_over_what_somebody_did_with_it(home: ClientHome) -> None:
+    path = home.write("codex")
+    home.registry().replace(home.site("codex"), [("other", target("mine"))])
+    home.registry().undo()
+    assert path.read_bytes() == FOREIGN["codex"].encode()
+    path.write_text('model = "x"\n')  # the user wants it no more
+    home.registry().leave()
+    assert path.read_text() == 'model = "x"\n'
 
 
 def test_what_was_overwritten_by_force_is_back(home: ClientHome) -> None:

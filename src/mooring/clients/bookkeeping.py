@@ -261,7 +261,8 @@ class _Change(NamedTuple):
             changes = (*changes[:at], *changes[at + 1 :])
             is_made = self.undone.was_made and draft.result is not None
         elif not draft.is_change:
-            return structs.replace(record, entries=tuple(draft.entries), intent=None)
+            originals = tuple(draft.originals)
+            return structs.replace(record, entries=tuple(draft.entries), originals=originals, intent=None)
         else:
             is_made = (is_made or draft.before is None) and draft.result is not None
             if self.command is not None:
@@ -270,6 +271,7 @@ class _Change(NamedTuple):
         return structs.replace(
             record,
             entries=tuple(draft.entries),
+            originals=tuple(draft.originals),
             real=str(changed.path) if changed else record.real,
             changes=changes,
             is_made=is_made,

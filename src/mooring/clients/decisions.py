@@ -17,7 +17,7 @@ from mooring.clients.drafts import Draft, as_it_was, is_ours
 from mooring.clients.editing.edits import Value, shown
 from mooring.clients.entries import Target, entry_for, is_as_wanted, merged
 from mooring.clients.outcomes import Change
-from mooring.clients.records import ABSENT, Instead, Owned, keepable
+from mooring.clients.records import ABSENT, Original, Owned, keepable
 from mooring.clients.table import load_table
 from mooring.errors import UserError
 
@@ -26,7 +26,7 @@ __all__ = [
     "drop_file_of_ours",
     "each",
     "forget",
-    "leave",
+    "give_back",
     "mend",
     "put_back",
     "remove",
@@ -57,9 +57,8 @@ def add(draft: Draft, target: Target, project: Path | None, *, force: bool = Fal
     there, mine = draft.there(target.name), draft.mine(target.name)
     if there is not ABSENT and not force and not _may_be_ours(draft, target):
         raise _taken(draft, target.name, "add", project, was_ours=mine is not None)
-    instead = _somebody_elses(draft, target.name)
+    draft.keep_original(target.name)
     change = _put(draft, target, project)
-    _remember(draft, target.name, instead)
     return Verdict(target.name, change)
 
 
@@ -99,14 +98,13 @@ def replace(draft: Draft, old_name: str, target: Target, project: Path | None) -
     if name != old_name and draft.there(name) is not ABSENT and not _may_be_ours(draft, target):
         raise _taken(draft, name, "add", project, was_ours=draft.mine(name) is not None)
     wanted = entry_for(draft.client, target)
-    instead = _somebody_elses(draft, old_name)
+    draft.keep_original(old_name)
     if name != old_name:
         for owned in draft.owners(old_name):
             draft.disown(owned)
         draft.remove(old_name)
     is_new = draft.put(name, wanted)
     draft.own(draft.owned(name, name, wanted, _text(project)))
-    _remember(draft, name, instead)
     _mind_sharers(draft, target, wanted)
     return Verdict(name, Change.UPDATED if is_new or name != old_name else Change.UNCHANGED)
 
@@ -155,27 +153,13 @@ def forget(draft: Draft, owned: Owned) -> Verdict:
     return Verdict(owned.server, Change.REMOVED)
 
 
-def leave(draft: Draft, owned: Owned) -> Verdict:
-    """Out for good, and what it came in place of is there again."""
-    verdict = forget(draft, owned)
-    instead = owned.instead
-    if verdict.change is Change.REFUSED or instead is None or draft.there(instead.name) is not ABSENT:
-        return verdict
-    draft.put(instead.name, instead.entry)
-    return Verdict(owned.server, Change.RESTORED)
-
-
-def _somebody_elses(draft: Draft, name: str) -> Instead | None:
-    """What stands there and never was ours, as far as it can be kept."""
-    there = draft.there(name)
-    if draft.owners(name) or not isinstance(there, dict) or not keepable(there):
-        return None
-    return Instead(name, there)
-
-
-def _remember(draft: Draft, name: str, instead: Instead | None) -> None:
-    if instead is not None and (mine := draft.mine(name)) is not None:
-        draft.own(structs.replace(mine, instead=instead))
+def give_back(draft: Draft, original: Original) -> Verdict:
+    """What ours came in place of is there again, unless something else is."""
+    is_free = draft.there(original.name) is ABSENT
+    if is_free:
+        draft.put(original.name, original.entry)
+    draft.drop_original(original.name)
+    return Verdict(original.name, Change.RESTORED if is_free else Change.UNCHANGED)
 
 
 def renew(draft: Draft, owned: Owned, target: Target) -> Verdict:
@@ -197,7 +181,7 @@ def mend(draft: Draft, owned: Owned, target: Target) -> Verdict:
 
 def drop_file_of_ours(draft: Draft) -> None:
     """A file that we made and that has nothing in it but what we left: there was none before."""
-    if not draft.is_file_ours or draft.entries or draft.result is None:
+    if not draft.is_file_ours or draft.entries or draft.originals or draft.result is None:
         return
     editor, section = draft.client.editor, draft.client.section
     left = editor.remove(editor.put(b"", section, "mooring", {}), section, "mooring")

@@ -17,6 +17,7 @@ from mooring.clients.outcomes import EntryState
 from mooring.clients.records import (
     ABSENT,
     FileRecord,
+    Original,
     Owned,
     Step,
     There,
@@ -39,6 +40,7 @@ class Draft:
         self.before = data
         self.result = data
         self.entries = list(record.entries)
+        self.originals = list(record.originals)
         self.is_file_ours = record.is_made
         self.is_undone = False
         """What was to be undone is, as far as it can be: it is not to be undone again."""
@@ -95,12 +97,12 @@ class Draft:
         return [one for one in self._elsewhere if one.name == name and one.section == self._section]
 
     def own(self, owned: Owned) -> None:
-        """That is what is written of it; what it came in place of stays known."""
+        """That is what is written of it."""
         at = next((n for n, one in enumerate(self.entries) if _is_of(one, owned)), None)
         if at is None:
             self.entries.append(owned)
         else:
-            self.entries[at] = structs.replace(owned, instead=owned.instead or self.entries[at].instead)
+            self.entries[at] = owned
 
     def disown(self, owned: Owned) -> None:
         """Nothing is written of it any more."""
@@ -117,14 +119,31 @@ class Draft:
         """What is to be written of an entry of this client."""
         return Owned(self.client.id, server, name, self._section, self.client.format, wrote, project)
 
+    def keep_original(self, name: str) -> None:
+        """Remember what stands there, if it never was ours: something of ours takes its place."""
+        there = self.there(name)
+        if self.owners(name) or not isinstance(there, dict) or not keepable(there):
+            return
+        self.drop_original(name)
+        kept = Original(self.client.id, self._section, self.client.format, name, there)
+        self.originals.append(kept)
+
+    def drop_original(self, name: str) -> None:
+        """It is back, or somebody put another there."""
+        self.originals = [one for one in self.originals if (one.section, one.name) != (self._section, name)]
+
+    def originals_here(self) -> list[Original]:
+        """Those of this section."""
+        return [one for one in self.originals if one.section == self._section]
+
     @contextmanager
     def trying(self) -> Iterator[None]:
         """What is raised in the block leaves the draft as it was before it."""
-        before = self.result, list(self.entries), dict(self._there)
+        before = self.result, list(self.entries), list(self.originals), dict(self._there)
         try:
             yield
         except BaseException:
-            self.result, self.entries, self._there = before
+            self.result, self.entries, self.originals, self._there = before
             raise
 
     @property

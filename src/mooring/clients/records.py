@@ -23,8 +23,8 @@ __all__ = [
     "Contents",
     "FileRecord",
     "Follow",
-    "Instead",
     "Intent",
+    "Original",
     "Owned",
     "Past",
     "Step",
@@ -53,13 +53,6 @@ ABSENT: Final = Absent.ABSENT
 There: TypeAlias = Value | Absent
 
 
-class Instead(Struct, frozen=True):
-    """An entry of somebody else, in whose place ours came."""
-
-    name: str
-    entry: dict[str, Any]
-
-
 class Owned(Struct, frozen=True, omit_defaults=True):
     """One entry that is ours, in one section of one file, for one client."""
 
@@ -79,8 +72,16 @@ class Owned(Struct, frozen=True, omit_defaults=True):
     """As it stood when it was taken out, with what others had added."""
     is_told: bool = False
     """Somebody changed it, and the user was told."""
-    instead: Instead | None = None
-    """What there was before, for who wants Mooring to leave no trace."""
+
+
+class Original(Struct, frozen=True):
+    """An entry of somebody else, in whose place ours came: for who wants Mooring to leave no trace."""
+
+    client: str
+    section: Section
+    format: FormatName
+    name: str
+    entry: dict[str, Any]
 
 
 class Touched(Struct, frozen=True, omit_defaults=True):
@@ -151,12 +152,13 @@ class FileRecord(Struct, frozen=True, omit_defaults=True):
     """By commands, the latest last."""
     is_made: bool = False
     """There was no file before our first entry."""
+    originals: tuple[Original, ...] = ()
     intent: Intent | None = None
 
     @property
     def is_empty(self) -> bool:
         """There is nothing in it worth writing down."""
-        return not self.entries and not self.changes and self.intent is None
+        return not (self.entries or self.changes or self.originals or self.intent)
 
     def settled(self, *, is_done: bool) -> "FileRecord":
         """What is so once it is known whether the change took place."""

@@ -27,7 +27,7 @@ from mooring.clients.entries import Target, entry_for, is_as_wanted, snippet, wh
 from mooring.clients.ledger import LedgerTrouble
 from mooring.clients.machine import Machine
 from mooring.clients.outcomes import Change, Drift, Outcome, Standing
-from mooring.clients.records import FileRecord, Owned, Past, digest
+from mooring.clients.records import FileRecord, Original, Owned, Past, digest
 from mooring.clients.standings import Lookout, sites_of, standings
 from mooring.clients.table import load_table
 from mooring.errors import UserError
@@ -194,8 +194,9 @@ class Registry:
         ]
 
     def files(self) -> list[Path]:
-        """Those in which something is ours, or that there would not be without us."""
-        return [Path(one.path) for one in self._books.peek().files.values() if one.entries or one.is_made]
+        """Those that `leave` may change."""
+        records = self._books.peek().files.values()
+        return [Path(one.path) for one in records if one.entries or one.originals or one.is_made]
 
     def leave(self) -> list[Outcome]:
         """Every file as it was before Mooring, as far as that is known: for who wants no trace to be left.
@@ -219,21 +220,30 @@ class Registry:
             return False
 
     def _leave(self, record: FileRecord, changes: Sequence[Past]) -> list[Outcome]:
-        """What is still ours in a file, and the file itself if there was none before."""
+        """What is still ours in a file goes, what ours came in place of returns; the file itself goes if
+        there was none before."""
 
         def decide(draft: Draft, owners: Sequence[Owned]) -> list[Verdict]:
             mine = [one for one in draft.entries if one in owners]
             verdicts = decisions.each(
-                draft, mine, lambda one: one.server, lambda one: decisions.leave(draft, one)
+                draft, mine, lambda one: one.server, lambda one: decisions.forget(draft, one)
+            )
+            verdicts += decisions.each(
+                draft,
+                draft.originals_here(),
+                lambda one: one.name,
+                lambda one: decisions.give_back(draft, one),
             )
             decisions.drop_file_of_ours(draft)
             return verdicts
 
+        sites = {(site.client.id, site.client.section): (site, owners) for site, owners in sites_of(record)}
+        others: list[Past | Original] = [*record.originals, *changes[-1:]]
+        for one in others:  # in which nothing is ours any more
+            if (site := _site_of(record, one)) is not None:
+                sites.setdefault((site.client.id, site.client.section), (site, []))
         outcomes = []
-        sites = list(sites_of(record))
-        if not sites and changes and (site := _site_of(record, changes[-1])) is not None:
-            sites = [(site, [])]  # the daemon has removed the last entry, which leaves an empty section
-        for site, owners in sites:
+        for site, owners in sites.values():
             servers = [owned.server for owned in owners]
             outcomes += self._change(site, servers, partial(decide, owners=owners), is_removal=True)
         return outcomes
@@ -483,12 +493,13 @@ def _unknown(record: FileRecord) -> list[Outcome]:
     ]
 
 
-def _site_of(record: FileRecord, past: Past) -> Site | None:
-    """Where a change was made; None: that client is not known any more."""
-    client = as_it_was(past.client, past.section, past.format)
+def _site_of(record: FileRecord, one: Past | Original) -> Site | None:
+    """Where a change was made, or an entry was; None: that client is not known any more."""
+    client = as_it_was(one.client, one.section, one.format)
     if client is None:
         return None
-    return Site(client, Path(record.path), Path(past.project) if past.project else None)
+    project = one.project if isinstance(one, Past) else None
+    return Site(client, Path(record.path), Path(project) if project else None)
 
 
 def _deciding(

@@ -30,6 +30,8 @@ def undo(draft: Draft, past: Past, backup: bytes | None) -> list[Verdict]:
         draft.is_undone = True
         for one in past.touched:
             draft.give_back(one.name, one.owners)
+            if one.was_there and not one.owners:
+                draft.drop_original(one.name)
         return [Verdict(one.name, Change.RESTORED) for one in past.touched]
     return each(draft, past.touched, lambda one: one.name, lambda one: _put_back(draft, past, one))
 
@@ -52,6 +54,8 @@ def _put_back(draft: Draft, past: Past, touched: Touched) -> Verdict:
                 hint="see the backups, in the folder `clients` of Mooring's state",
             )
         draft.put(name, touched.value)
+        if not touched.owners:
+            draft.drop_original(name)
     elif not others:
         draft.remove(name)
     mine = [one for one in touched.owners if one.client == past.client]

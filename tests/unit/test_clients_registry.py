@@ -898,3 +898,17 @@ def test_an_intent_that_cannot_be_settled_yet_waits_until_the_file_can_be_read(h
     )
     assert changes(home.registry().add(site, [target("mail")])) == ["added"]
     assert home.states() == {("cursor", "notes"): "in", ("cursor", "mail"): "in"}
+
+
+def test_a_client_that_has_taken_nothing_follows_nothing(home: ClientHome) -> None:
+    home.write("cursor", '{"mcpServers": {"notes": {"command": "mine"}}}')
+    home.registry().add(home.site("cursor"), [target()], follows_all=True)
+    assert home.registry().followers("new") == []
+    home.registry().add(home.site("cursor"), [target(), target("other")], follows_all=True)
+    assert [site.client.id for site in home.registry().followers("new")] == ["cursor"]
+
+
+def test_what_would_be_refused_is_said_without_trying_it(home: ClientHome) -> None:
+    home.write("cursor").chmod(0o444)
+    [outcome] = home.registry().add(home.site("cursor"), [target()], dry_run=True)
+    assert outcome.change is Change.REFUSED and outcome.code == "file_read_only"

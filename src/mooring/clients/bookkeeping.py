@@ -129,6 +129,8 @@ class Books:
             change = _Change(site, self._number(contents) if is_command else None, follow, undone)
             if dry_run:
                 edit(self.files.read(site.path))
+                if drafts[-1][0].is_change:
+                    self.files.check(site.path)
                 return _done(*drafts[-1])
             try:
                 changed = self.files.change(site.path, edit, keep=is_command and undone is None)
@@ -245,7 +247,7 @@ class _Change(NamedTuple):
     def follows(self, contents: Contents, draft: Draft) -> tuple[Follow, ...]:
         """Sites that follow all, afterwards."""
         mine = self._follow
-        is_to_be = self.undone is None or draft.is_undone
+        is_to_be = not draft.is_refused if self.undone is None else draft.is_undone
         if self.follow is None or not is_to_be or self.follow == (mine in contents.follows):
             return contents.follows
         others = tuple(one for one in contents.follows if one != mine)

@@ -42,6 +42,8 @@ class Draft:
         self.entries = list(record.entries)
         self.originals = list(record.originals)
         self.is_file_ours = record.is_made
+        self.is_refused = False
+        """Nothing of what was wanted can be done."""
         self.is_undone = False
         """What was to be undone is, as far as it can be: it is not to be undone again."""
         self._editor, self._section = client.editor, client.section

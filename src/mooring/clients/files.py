@@ -74,6 +74,12 @@ class Files:
         seen = look(real_path(path))
         return None if seen is None else seen.data
 
+    def check(self, path: Path) -> None:
+        """Raises UserError if it cannot be changed, so far as that can be told by looking."""
+        real = real_path(path)
+        if (seen := look(real)) is not None:
+            check_writable(real, seen.status)
+
     def change(self, path: Path, edit: Edit, *, keep: bool = True) -> Changed:
         """Have in the file what `edit` makes of what is in it; None is no file, on either side.
 

@@ -91,9 +91,12 @@ class Registry:
         """One outcome for each target; all of them are one change of the file."""
 
         def decide(draft: Draft) -> list[Verdict]:
-            return decisions.each(
+            verdicts = decisions.each(
                 draft, targets, _name, lambda one: decisions.add(draft, one, site.project, force=force)
             )
+            refused = [one for one in verdicts if one.change is Change.REFUSED]
+            draft.is_refused = bool(verdicts) and len(refused) == len(verdicts)
+            return verdicts
 
         wanted = {target.name: target for target in targets}
         follow = True if follows_all else None

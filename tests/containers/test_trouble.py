@@ -370,6 +370,18 @@ async def test_one_that_is_passed_on_goes_on_with_another_runtime(real_engine: R
         assert outcome.exit == ContainerExit(0)
 
 
+async def test_one_that_is_stopped_as_it_comes_is_ended(real_engine: RealEngine) -> None:
+    async with within(60), running(real_engine) as old, running(real_engine, owner=old.harbour.owner) as new:
+        instance = await old.start(shell(ECHO))
+        passed = instance.describe()
+        assert passed is not None
+        adopted = new.adopt(shell(ECHO), passed._replace(descriptors=(os.dup(passed.descriptors[0]),)))
+        old.part_with(instance)
+        outcome = await adopted.stop()
+        assert outcome.exit == ContainerExit(0) and not outcome.survivors
+        assert instance.id not in real_engine.containers()
+
+
 async def test_one_that_was_passed_on_is_nobodys_concern_here_whatever_becomes_of_it(
     real_engine: RealEngine,
 ) -> None:

@@ -108,6 +108,10 @@ class ContainerInstance:
         self._told_memory = False
         self._error: UserError | None = None
         self._is_removed = False
+        self._is_being_removed = False
+        """By us: then it is no removal by others that it is not there."""
+        self._is_known: asyncio.Future[None] = loop.create_future()
+        """There is an engine to ask about it, or never will be."""
         self._is_parted = False
         self._exited: asyncio.Future[ContainerExit] = loop.create_future()
         self._gone: asyncio.Future[None] = loop.create_future()
@@ -120,6 +124,7 @@ class ContainerInstance:
         """There is a container for it: hear what happens to that."""
         self._engine, self._watch, self.id = engine, watch, container
         watch.listen(container, self)
+        self._is_known.set_result(None)
 
     def begin(self, seen: Seen, started_at: float) -> None:
         """It runs."""
@@ -170,6 +175,8 @@ class ContainerInstance:
     def lose(self) -> None:
         """Another had it, and we cannot go on with it."""
         self._note_exit(ContainerExit(ending=Ending.ENGINE_GONE))
+        if not self._is_known.done():
+            self._is_known.set_result(None)
 
     # What the proxy needs of it
 
@@ -277,6 +284,7 @@ class ContainerInstance:
         """
         if self._is_parted or self._is_removed:
             return StopOutcome(self.exit, ())
+        await asyncio.shield(self._is_known)  # one that another had has perhaps not arrived yet
         # 1
         self.channel.close_input()
         # 2
@@ -306,7 +314,8 @@ class ContainerInstance:
 
     async def _terminate(self) -> bool:
         """One that is paused cannot act on a signal."""
-        engine = self._known_engine
+        if (engine := self._engine) is None:
+            return False
         try:
             if self.is_paused:
                 await engine.unpause(self.id)
@@ -318,8 +327,11 @@ class ContainerInstance:
 
     async def _remove(self) -> bool:
         """Until it is done, or our patience is over. An engine that is gone is not waited for."""
-        engine, loop = self._known_engine, asyncio.get_running_loop()
+        if self._engine is None:
+            return False
+        engine, loop = self._engine, asyncio.get_running_loop()
         deadline = loop.time() + KILL_PATIENCE_S
+        self._is_being_removed = True
         while True:
             try:
                 if self.is_paused:
@@ -363,6 +375,9 @@ class ContainerInstance:
                 return
             case Happened.DIED:
                 self._told_code = event.exit_code
+                if self._is_being_removed:
+                    self._note_exit(ContainerExit(event.exit_code, out_of_memory=self._told_memory))
+                    return
             case Happened.PAUSED | Happened.UNPAUSED:
                 self._note_paused(event.happened is Happened.PAUSED)
                 return
@@ -398,6 +413,8 @@ class ContainerInstance:
             if isinstance(found, ContainerExit) and not self._is_in_doubt(found, began):
                 self._note_exit(found)
                 return
+            if self._is_being_removed:
+                return  # how it ended, only its event can tell
             if self._look_again:
                 continue
             # Only with its output does it seem to be at its end: then it soon is, or we are cut off.
@@ -433,7 +450,8 @@ class ContainerInstance:
             log.debug("%r: %s", self, error.message, extra={"event": error.code})
             return None
         if isinstance(found, ContainerExit):
-            return self._with_what_was_told(found)
+            is_ours = found.ending is Ending.REMOVED and self._is_being_removed
+            return None if is_ours else self._with_what_was_told(found)
         self._note_paused(found is Verdict.PAUSED)
         return found
 

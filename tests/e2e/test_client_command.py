@@ -139,6 +139,36 @@ async def test_an_entry_of_somebody_else_is_left(tmp_path: Path) -> None:
         assert files.cursor.read_text() == '{"mcpServers": {"demo": {"url": "http://elsewhere"}}}'
 
 
+async def test_entries_go_and_are_undone_where_the_clients_file_cannot_be_told_any_more(
+    tmp_path: Path,
+) -> None:
+    async with home(tmp_path) as place:
+        files = Files(place)
+        chat, project = tmp_path / "librechat.yaml", tmp_path / "project"
+        project.mkdir()
+        await place.done("run", "demo", "--client", "cursor", "--", *DEMO)
+        place.environment["CONFIG_PATH"] = str(chat)
+        await place.done("client", "add", "librechat")
+        del place.environment["CONFIG_PATH"]
+        assert "demo" in chat.read_text()
+        await place.done("client", "add", "visual-studio", "--project", str(project))
+        [there] = [path for path in project.rglob("*") if path.is_file()]
+
+        assert "as it was before" in await place.done("client", "undo", "visual-studio")
+        assert not there.exists()
+        await place.done("client", "add", "visual-studio", "--project", str(project))
+        gone = await place.told("client", "rm", "--all", "--dry-run")
+        assert [one["client"] for one in gone] == ["cursor", "visual-studio", "librechat"]
+        status, _, err = await place.mooring("client", "rm", "boltai", "librechat")
+        assert (status, err) == (0, "warning: boltai: BoltAI has no file on linux\n")
+        assert not chat.exists(), "it was made for the entry"
+        await place.done("client", "undo", "librechat")
+        assert "demo" in chat.read_text()
+        await place.done("client", "rm", "--all")
+        assert files.cursor.read_text() == CURSOR and not chat.exists() and not there.exists()
+        assert "demo" not in json.dumps(await place.told("client", "ls"))
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

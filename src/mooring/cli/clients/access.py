@@ -10,15 +10,18 @@ import click
 from mooring.api.client import ApiClient
 from mooring.cli.servers.telling import Json
 from mooring.cli.terminal.words import tell
+from mooring.clients.bookkeeping import key_of
 from mooring.clients.detecting import Site, project_site
 from mooring.clients.entries import Target
 from mooring.clients.machine import Machine
 from mooring.clients.registry import Registry
+from mooring.clients.table import load_table
 from mooring.errors import UserError
 from mooring.host.client_targets import target_at
 from mooring.host.places import find_places
 
 __all__ = [
+    "check_client",
     "chosen_sites",
     "find_registry",
     "known_targets",
@@ -63,12 +66,13 @@ def chosen_sites(
     every: bool,
     project: Path | None,
     meant_by_all: Callable[[Registry, Path | None], list[Site]],
+    meant_by_id: Callable[[Registry, str, Path | None], list[Site]] | None = None,
     command: str,
 ) -> list[Site]:
     """The files that are meant. Raises UserError for a client that there is not, before anything is done."""
     if ids and every:
         raise click.UsageError("name clients or give --all, not both")
-    root = None if project is None else project.absolute()
+    root = None if project is None else Path(key_of(project))
     if every:
         return meant_by_all(registry, root)
     if not ids:
@@ -78,17 +82,25 @@ def chosen_sites(
             code="no_client",
             hint=f"mooring client {command} CLIENT..., or --all; on this machine: {here or 'none is found'}",
         )
-    return [site_of(registry, id, root) for id in dict.fromkeys(ids)]
+    if meant_by_id is None:
+        return [site_of(registry, id, root) for id in dict.fromkeys(ids)]
+    return [site for id in dict.fromkeys(ids) for site in meant_by_id(registry, id, root)]
 
 
 def site_of(registry: Registry, id: str, project: Path | None = None) -> Site:
-    """The file of that client. Raises UserError, which says where all clients are listed."""
+    """The file of that client. Raises UserError; for one that there is not, it says where all are listed."""
     try:
         return registry.site(id, project)
     except UserError as error:
         if error.code == "unknown_client" and LIST not in error.hint:
             error.hint = f"{error.hint} {LIST} lists all"
         raise
+
+
+def check_client(registry: Registry, id: str) -> None:
+    """Is there such a client? It need not be on this machine, nor have a file here. Raises UserError."""
+    if id not in load_table():
+        site_of(registry, id)
 
 
 def sites_here(registry: Registry, project: Path | None) -> list[Site]:

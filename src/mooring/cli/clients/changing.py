@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, cast
 import click
 
 from mooring.cli.clients.access import (
+    check_client,
     chosen_sites,
     find_registry,
     known_targets,
@@ -21,6 +22,7 @@ from mooring.clients.detecting import Site
 from mooring.clients.entries import Target
 from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.registry import Registry
+from mooring.clients.table import load_table
 from mooring.errors import MooringError, UserError
 
 __all__ = ["How", "add", "remove", "replaced_names", "restore_everything", "sync", "undo"]
@@ -89,7 +91,13 @@ def remove(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: 
     """Have entries in clients' files no more."""
     registry = find_registry()
     sites = chosen_sites(
-        registry, ids, every=every, project=project, meant_by_all=_sites_with_entries, command="rm"
+        registry,
+        ids,
+        every=every,
+        project=project,
+        meant_by_all=_all_written_sites,
+        meant_by_id=_written_sites,
+        command="rm",
     )
     outcomes: list[Outcome] = []
     for site in sites:
@@ -100,13 +108,41 @@ def remove(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: 
     return finish(outcomes, Doing(how.dry_run, is_removal=True), as_json=how.as_json, nothing=nothing)
 
 
-def _sites_with_entries(registry: Registry, project: Path | None) -> list[Site]:
-    """Also those of clients that are no longer installed."""
-    return [
-        registry.site(one.client, one.project)
-        for one in registry.standings(project=project)
-        if (one.entries or one.follows_all) and (project is None or one.project == project)
-    ]
+def _all_written_sites(registry: Registry, project: Path | None) -> list[Site]:
+    """Also those of clients that are no longer installed; of all projects, if none is named."""
+    known = _known_sites(registry)
+    which = {(site.client.id, site.project) for site in known if project in (None, site.project)}
+    order = {id: number for number, id in enumerate(load_table())}
+    in_order = sorted(which, key=lambda one: (order[one[0]], str(one[1] or "")))
+    return [site for id, of_project in in_order for site in _among(known, registry, id, of_project)]
+
+
+def _written_sites(registry: Registry, id: str, project: Path | None) -> list[Site]:
+    return _among(_known_sites(registry), registry, id, project)
+
+
+def _known_sites(registry: Registry) -> list[Site]:
+    """That have entries, or to which every new server goes."""
+    found = (site for server in ("", *registry.servers()) for site in registry.followers(server))
+    return list({(site.client.id, site.path): site for site in found}.values())
+
+
+def _among(known: Sequence[Site], registry: Registry, id: str, project: Path | None) -> list[Site]:
+    """Where entries of a client are written down to be, wherever its file would be now.
+
+    One that has none, and could not have any here, is told of. Raises UserError: there is no such client.
+    """
+    its_own = [site for site in known if (site.client.id, site.project) == (id, project)]
+    if its_own and project is not None:
+        return its_own
+    try:
+        return [site_of(registry, id, project)]  # with which its other files are seen to
+    except UserError as error:
+        if error.code == "unknown_client":
+            raise
+        if not its_own:
+            tell("warning", f"{id}: {error.message}")
+        return its_own[:1]
 
 
 def restore_everything() -> list[str]:
@@ -119,7 +155,7 @@ def undo(id: str | None, *, as_json: bool) -> int:
     """Have files as they were before the last change."""
     registry = find_registry()
     if id is not None:
-        site_of(registry, id)  # is there such a client?
+        check_client(registry, id)
     outcomes = registry.undo(id)
     tell_of_damage(registry)
     whose = "" if id is None else f" to the file of {client_name(id)}"

@@ -180,6 +180,26 @@ async def test_servers_in_trouble(tmp_path: Path) -> None:
         assert "mooring logs quits" in told
 
 
+async def test_entries_in_clients_files_that_are_not_as_they_should_be(tmp_path: Path) -> None:
+    cursor, claude = tmp_path / ".cursor" / "mcp.json", tmp_path / ".claude.json"
+    cursor.parent.mkdir()
+    async with home(tmp_path) as place:
+        place.environment["HOME"] = str(tmp_path)
+        await place.done("run", "demo", "--client", "cursor,claude-code", "--", *DEMO)
+        [fine] = (await examined(place))["clients"]
+        assert fine["level"] == "ok" and "2 files" in fine["text"]
+        whole = cursor.read_text()
+        cursor.write_text('{"mcpServers": {}}')
+        assert "mooring client sync" in only(await examined(place), "clients")
+        cursor.write_text("{")
+        assert "~/.cursor/mcp.json cannot be read: line 1" in only(await examined(place), "clients")
+        cursor.write_text(whole)
+        claude.write_text(claude.read_text().replace("/demo/mcp", "/demo/sse"))
+        assert "client add claude-code --server demo --force" in only(
+            await examined(place), "clients", "note"
+        )
+
+
 async def test_processes_that_a_killed_daemon_has_left(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         stubborn = [sys.executable, "-I", "-S", str(NAUGHTY), "ignore-term", "linger"]

@@ -11,7 +11,6 @@ import click
 import pytest
 
 from mooring.cli.clients import refreshing
-from mooring.cli.clients.changing import replaced_names
 from mooring.cli.clients.ids import ClientIds
 from mooring.cli.clients.intake import (
     Circumstances,
@@ -30,7 +29,7 @@ from mooring.clients.bookkeeping import Verdict
 from mooring.clients.detecting import Site
 from mooring.clients.drafts import Draft
 from mooring.clients.ledger import Ledger
-from mooring.clients.outcomes import Change, EntryStanding, Outcome, Standing
+from mooring.clients.outcomes import EntryStanding, Standing
 from mooring.clients.records import Owned
 from mooring.clients.table import load_table
 from mooring.clients.understanding import servers_in
@@ -117,21 +116,6 @@ def test_a_difference_shows_neither_neighbours_nor_secrets() -> None:
         '+    "b": {"args": ["--api-key", "hush", "--token=hush", "--level=9", "ghp_0123456789abcdefghij"]}'
     )
     assert shown_difference(told) == '+    "b": {"args": ["--api-key", "…", "--token=…", "--level=9", "…"]}'
-
-
-@pytest.mark.parametrize(
-    ("difference", "names"),
-    [
-        ('-  "a": {"url": "http://x/a/mcp"}\n+  "a": {"command": "npx"}', ["a"]),
-        ('-  "command": "/bin/mooring",\n-  "args": ["stdio", "a"]\n+  "command": "npx"', ["a"]),
-        ('-{"a": {"url": "http://x/a/mcp"}}\n+{}', []),
-        ('-{}\n+{"a": {"url": "http://x/a/mcp"}}', []),
-        ("", []),
-    ],
-)
-def test_an_undone_import_is_told_from_other_changes(difference: str, names: list[str]) -> None:
-    outcomes = [Outcome("cursor", Path("/c"), name, Change.RESTORED) for name in ("a", "b")]
-    assert replaced_names(difference, outcomes) == names
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ class Verdict(NamedTuple):
     trouble: UserError | None = None
     note: str = ""
     """What the user should know beside it."""
+    gives_way: bool = False
+    """Somebody else's entry is there again, in whose place this one of ours came."""
 
 
 Decide = Callable[[Draft], list[Verdict]]

@@ -27,6 +27,7 @@ __all__ = [
     "each",
     "forget",
     "give_back",
+    "leave",
     "mend",
     "put_back",
     "remove",
@@ -151,6 +152,14 @@ def forget(draft: Draft, owned: Owned) -> Verdict:
         return Verdict(owned.server, Change.REFUSED, trouble)
     draft.remove(owned.name)
     return Verdict(owned.server, Change.REMOVED)
+
+
+def leave(draft: Draft, owned: Owned) -> Verdict:
+    """Out for good. One that somebody changed stays, and stays written down: they may yet put it right."""
+    verdict = forget(draft, owned)
+    if verdict.trouble is not None:
+        raise _changed(draft, owned, "left there", verb="rm")
+    return verdict
 
 
 def give_back(draft: Draft, original: Original) -> Verdict:

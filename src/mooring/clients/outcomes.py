@@ -45,6 +45,8 @@ class Outcome(Struct, frozen=True):
     """Of the error: `entry_foreign`, `entry_changed` and `entry_shared` need a decision of the user; with any
     other one the file was in trouble, and it is worth trying again later."""
     project: Path | None = None
+    gives_way: bool = False
+    """Undone: somebody else's entry is there again, in whose place this one came, as after an import."""
 
 
 class EntryStanding(Struct, frozen=True):

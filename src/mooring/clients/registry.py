@@ -229,11 +229,11 @@ class Registry:
         def decide(draft: Draft, owners: Sequence[Owned]) -> list[Verdict]:
             mine = [one for one in draft.entries if one in owners]
             verdicts = decisions.each(
-                draft, mine, lambda one: one.server, lambda one: decisions.forget(draft, one)
+                draft, mine, lambda one: one.server, lambda one: decisions.leave(draft, one)
             )
             verdicts += decisions.each(
                 draft,
-                draft.originals_here(),
+                [one for one in draft.originals_here() if not draft.owners(one.name)],
                 lambda one: one.name,
                 lambda one: decisions.give_back(draft, one),
             )
@@ -247,7 +247,7 @@ class Registry:
                 sites.setdefault((site.client.id, site.client.section), (site, []))
         outcomes = []
         for site, owners in sites.values():
-            servers = [owned.server for owned in owners]
+            servers = [owned.server for owned in owners] or [one.name for one in record.originals]
             outcomes += self._change(site, servers, partial(decide, owners=owners), is_removal=True)
         return outcomes
 
@@ -304,6 +304,10 @@ class Registry:
     def standings(self, *, project: Path | None = None, everything: bool = False) -> list[Standing]:
         """Of clients that are installed or have entries of ours; of all that there are."""
         return standings(self._books, self._machine, project=project, everything=everything)
+
+    def document(self, site: Site) -> Value:
+        """All that a file says; as an empty one, if there is none. Raises UserError: it cannot be read."""
+        return site.client.editor.read(self._books.files.read(site.path) or b"")
 
     def followers(self, server: str) -> list[Site]:
         """Where a server of that name goes by default: sites that follow all, and those that have it."""
@@ -445,8 +449,7 @@ class Registry:
     def _there(self, site: Site) -> dict[str, Value]:
         """What stands in a file; nothing if it cannot be read."""
         try:
-            data = self._books.files.read(site.path)
-            return entries_in(site.client.editor.read(data or b""), site.client.section)
+            return entries_in(self.document(site), site.client.section)
         except UserError:
             return {}
 
@@ -540,6 +543,7 @@ def _outcome(
         snippet=snippet(client, target.name, entry_for(client, target)) if target else "",
         code=trouble.code if trouble else "",
         project=site.project,
+        gives_way=verdict.gives_way,
     )
 
 

@@ -28,11 +28,14 @@ def undo(draft: Draft, past: Past, backup: bytes | None) -> list[Verdict]:
     ):
         draft.become(backup)
         draft.is_undone = True
+        verdicts = [
+            Verdict(one.name, Change.RESTORED, gives_way=_gives_way(draft, past, one)) for one in past.touched
+        ]
         for one in past.touched:
             draft.give_back(one.name, one.owners)
             if one.was_there and not one.owners:
                 draft.drop_original(one.name)
-        return [Verdict(one.name, Change.RESTORED) for one in past.touched]
+        return verdicts
     return each(draft, past.touched, lambda one: one.name, lambda one: _put_back(draft, past, one))
 
 
@@ -45,7 +48,7 @@ def _put_back(draft: Draft, past: Past, touched: Touched) -> Verdict:
             code="entry_changed",
             hint="what the file was before is among the backups, in the folder `clients` of Mooring's state",
         )
-    others = _others(draft, past, touched)
+    others, gives_way = _others(draft, past, touched), _gives_way(draft, past, touched)
     if touched.was_there:
         if not touched.is_kept or not isinstance(touched.value, dict):
             raise UserError(
@@ -61,7 +64,16 @@ def _put_back(draft: Draft, past: Past, touched: Touched) -> Verdict:
     mine = [one for one in touched.owners if one.client == past.client]
     draft.give_back(name, [*mine, *_other_owners(draft, past, name)])
     draft.is_undone = True
-    return Verdict(name, Change.RESTORED, note=SINCE)
+    return Verdict(name, Change.RESTORED, note=SINCE, gives_way=gives_way)
+
+
+def _gives_way(draft: Draft, past: Past, touched: Touched) -> bool:
+    """Did this entry of ours come in place of one of somebody else, be it under another name?"""
+    if touched.owners or not draft.owners(touched.name):
+        return False
+    if touched.was_there:
+        return not touched.is_kept or fingerprint(touched.value) != touched.after
+    return any(one.was_there and not one.owners and one.after == fingerprint(ABSENT) for one in past.touched)
 
 
 def _others(draft: Draft, past: Past, touched: Touched) -> list[Owned]:

@@ -15,7 +15,7 @@ from mooring.cli.clients.access import (
     sites_here,
     tell_of_damage,
 )
-from mooring.cli.clients.telling import Doing, client_name, finish, shown_difference, shown_path
+from mooring.cli.clients.telling import Doing, client_name, finish, shown_path
 from mooring.cli.reach import reach
 from mooring.cli.terminal.words import tell
 from mooring.clients.detecting import Site
@@ -25,7 +25,7 @@ from mooring.clients.registry import Registry
 from mooring.clients.table import load_table
 from mooring.errors import MooringError, UserError
 
-__all__ = ["How", "add", "remove", "replaced_names", "restore_everything", "sync", "undo"]
+__all__ = ["How", "add", "remove", "restore_everything", "sync", "undo"]
 
 
 class How(NamedTuple):
@@ -146,9 +146,12 @@ def _among(known: Sequence[Site], registry: Registry, id: str, project: Path | N
 
 
 def restore_everything() -> list[str]:
-    """For who wants no trace to be left; returns the files in which something is."""
+    """For who wants no trace to be left; returns the files in which something is, and why."""
     refused = [one for one in find_registry().leave() if one.change is Change.REFUSED]
-    return list(dict.fromkeys(shown_path(one.path) for one in refused))
+    why: dict[str, list[str]] = {}
+    for one in refused:
+        why.setdefault(shown_path(one.path), []).append(one.error)
+    return [f"{path} ({', '.join(dict.fromkeys(errors))})" for path, errors in why.items()]
 
 
 def undo(id: str | None, *, as_json: bool) -> int:
@@ -167,31 +170,17 @@ def undo(id: str | None, *, as_json: bool) -> int:
 
 def _tell_of_servers_that_stay(outcomes: Sequence[Outcome]) -> None:
     """An undone import leaves what it has made."""
-    touched = {name for one in outcomes for name in replaced_names(one.difference, outcomes)}
-    if not touched:
+    imported = {one.server for one in outcomes if one.gives_way and one.change is not Change.REFUSED}
+    if not imported:
         return
     try:
-        there = [name for name in known_targets(reach()) if name in touched]
+        there = [name for name in known_targets(reach()) if name in imported]
     except MooringError:  # then they do not run
         return
     if there:
         names = " ".join(there)
         what = f"the server {names} stays" if len(there) == 1 else f"the servers {', '.join(there)} stay"
         tell("note", f"{what} in Mooring; to forget: mooring rm {names}")
-
-
-def replaced_names(difference: str, outcomes: Sequence[Outcome]) -> list[str]:
-    """Servers whose entries went, and something that does not lead to Mooring came in their place."""
-    lines = shown_difference(difference).splitlines()
-    gone, came = ("\n".join(line[1:] for line in lines if line[:1] == sign) for sign in "-+")
-    if not any(character.isalpha() for character in came):
-        return []
-    names = dict.fromkeys(one.server for one in outcomes if one.change is not Change.REFUSED)
-    return [name for name in names if _leads_to(name, gone) and not _leads_to(name, came)]
-
-
-def _leads_to(name: str, text: str) -> bool:
-    return f"/{name}/mcp" in text or ("mooring" in text and '"stdio"' in text and f'"{name}"' in text)
 
 
 def sync(repair: str | None, *, as_json: bool) -> int:

@@ -27,7 +27,6 @@ from mooring.cli.servers.waiting import Job, wait_ready
 from mooring.cli.terminal.live import progress_of
 from mooring.cli.terminal.words import show_error, tell
 from mooring.clients.detecting import Site
-from mooring.clients.files import Files
 from mooring.clients.outcomes import Outcome
 from mooring.clients.registry import Registry
 from mooring.clients.understanding import servers_in
@@ -63,7 +62,7 @@ def import_servers(
         registry, ids, every=every, project=project, meant_by_all=sites_here, command="import"
     )
     places = find_places(os.environ)
-    origins, troubles = _read(sites, Files(places.clients))
+    origins, troubles = _read(sites, registry)
     origins = _asked_for(origins, entries)
     api = _reach_for(dry_run)
     plan = plan_import(origins, _circumstances(places, api))
@@ -87,7 +86,7 @@ def import_servers(
     return 1 if troubles or any(result.has_failed for result in results) else 0
 
 
-def _read(sites: Sequence[Site], files: Files) -> tuple[list[Origin], list[_Trouble]]:
+def _read(sites: Sequence[Site], registry: Registry) -> tuple[list[Origin], list[_Trouble]]:
     """What these files say; one that cannot be read does not stop the others."""
     origins: list[Origin] = []
     troubles: list[_Trouble] = []
@@ -95,9 +94,7 @@ def _read(sites: Sequence[Site], files: Files) -> tuple[list[Origin], list[_Trou
     once = {(site.path, site.client.section): site for site in reversed(sites)}
     for site in reversed(once.values()):
         try:
-            data = files.read(site.path)
-            document = None if data is None else site.client.editor.read(data)
-            origins += [Origin(site, found) for found in servers_in(site.client, document)]
+            origins += [Origin(site, found) for found in servers_in(site.client, registry.document(site))]
         except MooringError as error:
             error.message = f"{shown_path(site.path)}: {error.message}"
             troubles.append(_Trouble(site, error))

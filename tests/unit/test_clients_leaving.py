@@ -120,3 +120,31 @@ def test_an_entry_that_is_out_comes_not_back(home: ClientHome) -> None:
     home.registry().leave()
     assert path.read_bytes() == FOREIGN["vscode"].encode()
     assert home.registry().servers() == []
+
+
+def test_what_somebody_changed_can_be_put_right_and_left_then(home: ClientHome) -> None:
+    path = home.write("cursor")
+    theirs = home.data("cursor")
+    home.registry().replace(home.site("cursor"), [("other", target("other"))])
+    ours = path.read_text()
+    path.write_text(ours.replace("/other/mcp", "/other/sse") + "\n")
+    for _ in range(2):
+        (outcome,) = home.registry().leave()
+        assert outcome.code == "entry_changed" and "client rm cursor --server other --force" in outcome.hint
+    path.write_text(ours + "\n")
+    home.registry().leave()
+    assert home.data("cursor") == theirs
+
+
+def test_what_cannot_be_given_back_is_told_though_nothing_is_ours_any_more(home: ClientHome) -> None:
+    path = home.write("cursor")
+    theirs = home.data("cursor")
+    home.registry().replace(home.site("cursor"), [("other", target("mine"))])
+    home.registry().forget("mine")
+    there = path.read_text()
+    path.write_text("{")
+    (outcome,) = home.registry().leave()
+    assert (outcome.change, outcome.server) == (Change.REFUSED, "other")
+    path.write_text(there)
+    home.registry().leave()
+    assert home.data("cursor") == theirs

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mooring.clients.backups import MOST_BACKUPS
+from mooring.clients.outcomes import Change
 from tests.client_home import CLIENTS, FOREIGN, ClientHome, changes, target
 
 
@@ -320,3 +321,28 @@ def test_what_could_not_be_kept_of_an_entry_comes_back_with_the_whole_file_alone
     home.registry().add(home.site("codex"), [target()], force=True)
     assert changes(home.registry().undo("codex")) == ["restored"]
     assert path.read_text() == text
+
+
+@pytest.mark.parametrize("is_written_since", [False, True])
+def test_what_gives_way_to_somebody_elses_entry_is_told_from_the_rest(
+    home: ClientHome, is_written_since: bool
+) -> None:
+    path = home.write("cursor", '{"mcpServers": {"same": {"command": "a"}, "Old": {"command": "b"}}}')
+
+    def given_way() -> set[str]:
+        if is_written_since:
+            path.write_bytes(path.read_bytes() + b"\n")
+        outcomes = home.registry().undo()
+        assert outcomes and set(changes(outcomes)) == {Change.RESTORED}
+        return {one.server for one in outcomes if one.gives_way}
+
+    home.registry().replace(home.site("cursor"), [("same", target("same")), ("Old", target("new"))])
+    assert given_way() == {"same", "new"}, "which an import has made"
+    home.registry().add(home.site("cursor"), [target("same"), target("notes")], force=True)
+    assert given_way() == {"same"}
+    home.registry().add(home.site("cursor"), [target()])
+    home.registry().add(home.site("cursor"), [target(port=5000)])
+    assert given_way() == set(), "both are ours"
+    home.registry().remove(home.site("cursor"), ["notes"])
+    assert given_way() == set(), "and it is there again"
+    assert given_way() == set(), "there was nothing"

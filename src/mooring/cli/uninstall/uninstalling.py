@@ -18,6 +18,7 @@ from mooring.cli.servers.telling import count
 from mooring.cli.service import serving_at_login
 from mooring.cli.service.managers import find_manager
 from mooring.cli.terminal.words import show_error
+from mooring.cli.uninstall.client_files import ClientFiles
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.places import Places, find_places
 from mooring.runtimes.roll import Roll
@@ -89,17 +90,18 @@ def _steps(places: Places) -> Iterator[Step]:
     if (servers := _servers(places)) is not None:
         text = f"stop the daemon, and with it {count(servers, 'server')}, after the calls in flight"
         yield Step(text, lambda: end_daemon(wait=True), is_first=True)
-    if files := _client_files(places):
-        yield Step(f"restore the files of AI clients: {', '.join(files)}", _restore_client_files)
+    client_files = ClientFiles(places)
+    if (plan := client_files.plan()) is not None:
+        yield Step(plan, client_files.restore)
     if (service := _service()) is not None:
         yield Step(f"remove the service {service}", serving_at_login.uninstall)
     if secrets := _secrets_elsewhere(places):
         text = f"delete {count(len(secrets), 'secret')} in the system's keyring: {', '.join(secrets)}"
         yield Step(text, lambda: [Vault(places.secrets).remove(name) for name in secrets])
-    made = _made(places)
+    made = _made(places, client_files)
     if made:
         text = f"delete {count(len(made), 'file')} in {places.state}: servers, sessions, secrets, logs"
-        yield Step(text, lambda: _delete(places))
+        yield Step(text, lambda: _delete(places, client_files))
 
 
 def _servers(places: Places) -> int | None:
@@ -111,31 +113,6 @@ def _servers(places: Places) -> int | None:
     except Unavailable as error:
         error.hint = "mooring doctor says what to do about a daemon that does not answer"
         raise
-
-
-def _client_files(places: Places) -> list[str]:
-    """Those in which something is Mooring's."""
-    if not os.path.lexists(places.client_ledger):
-        return []
-    from mooring.cli.clients.access import find_registry  # noqa: PLC0415 - heavy, and not always needed
-    from mooring.cli.clients.telling import shown_path  # noqa: PLC0415
-
-    try:
-        return [shown_path(path) for path in find_registry().files()]
-    except MooringError:  # damaged: then nobody knows
-        return []
-
-
-def _restore_client_files() -> None:
-    """An entry that somebody changed, and a file in trouble, are told and left."""
-    from mooring.cli.clients.changing import restore_everything  # noqa: PLC0415
-
-    if left := restore_everything():
-        raise UserError(
-            f"entries of Mooring are left in {', '.join(left)}",
-            code="entries_left",
-            hint="take them out by hand: they lead to nothing any more",
-        )
 
 
 def _service() -> Path | None:
@@ -155,7 +132,7 @@ def _secrets_elsewhere(places: Places) -> list[str]:
     return [name for name, secret in kept.items() if secret.value is None]
 
 
-def _made(places: Places) -> list[Path]:
+def _made(places: Places, client_files: ClientFiles) -> list[Path]:
     """All files of ours that are there."""
     state, secrets, token = places.state, places.secrets, places.token
     single = (places.lock, places.log, places.socket, places.handover, token, token.with_name("token.new"))
@@ -164,38 +141,20 @@ def _made(places: Places) -> list[Path]:
     aside = (*state.glob(f"{DAMAGED}*"), *state.glob(f"{secrets.name}.damaged-*"))
     logs = (*_within(places.logs, "*.log"), *_within(places.logs, "*.log.*"))
     roll = [] if places.roll.is_symlink() else Roll(places.roll, "").files()
-    clients = (path for folder, kept in _client_folders(places).items() for path in _within(folder, kept))
-    every = (*single, *database, *vault, *aside, *logs, *roll, *clients)
+    every = (*single, *database, *vault, *aside, *logs, *roll, *client_files.made())
     return [path for path in every if os.path.lexists(path)]
-
-
-def _client_folders(places: Places) -> dict[Path, str]:
-    """Where things about AI clients' files are, each after the one that it is in; and what is ours there."""
-    folders = {places.clients: "ledger.*", places.clients / "locks": "*.lock"}
-    folders[places.clients / "exchanges"] = "*.note*"
-    for backups in (places.clients / "backups", places.clients / "backups" / "aside"):
-        folders[backups] = ""
-        folders |= {one: "[0-9]" * 8 for one in _within(backups, "*-*") if one.is_dir()}
-    return {folder: kept for folder, kept in folders.items() if not _is_linked(folder, places.state)}
-
-
-def _is_linked(folder: Path, state: Path) -> bool:
-    """Is it somewhere else, behind a link?"""
-    return any(
-        one.is_symlink() for one in (folder, *folder.parents) if one.is_relative_to(state) and one != state
-    )
 
 
 def _within(directory: Path, pattern: str) -> Iterator[Path]:
     """Of a directory of ours; not of one somewhere else to which somebody has put a link."""
-    return iter(()) if directory.is_symlink() or not pattern else directory.glob(pattern)
+    return iter(()) if directory.is_symlink() else directory.glob(pattern)
 
 
-def _delete(places: Places) -> None:
+def _delete(places: Places, client_files: ClientFiles) -> None:
     try:
-        for path in _made(places):  # again: the daemon has ended since
+        for path in _made(places, client_files):  # again: the daemon has ended since
             path.unlink(missing_ok=True)
-        for directory in (places.logs, places.roll, *reversed(_client_folders(places))):
+        for directory in (places.logs, places.roll, *client_files.folders()):
             with suppress(OSError):  # it is not there, or something else is in it
                 directory.rmdir()
         if not _left(places):

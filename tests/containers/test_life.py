@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -268,3 +269,14 @@ async def test_without_its_init_process_it_runs_too(real_engine: RealEngine) -> 
         heard = Heard()
         instance.attach(heard)
         assert await heard.line(0) == b"ready"
+
+
+async def test_it_has_the_network_that_was_asked_for(real_engine: RealEngine) -> None:
+    ours = {path.name for path in Path("/sys/class/net").iterdir()}
+    async with within(60), running(real_engine) as runtime:
+        for network, seen in (("none", {"lo"}), ("host", ours)):
+            asked = replace(shell("echo $(ls /sys/class/net); exec cat"), network=network)
+            instance = await runtime.start(asked)
+            heard = Heard()
+            instance.attach(heard)
+            assert set((await heard.line(0)).decode().split()) == seen

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.containers.images import base_image, foreign_image
-from tests.support import alive
+from tests.support import alive, children
 
 START_S = 30.0
 DETACHED = 'log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!'
@@ -107,11 +107,28 @@ class RealEngine:
             for container in there if isinstance(there, list) else []:
                 self.ask("DELETE", f"/containers/{container['Id']}?force=1&v=1")
         self.stop()
+        for pid in self._left():
+            for ended in (*children(pid), pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(ended, signal.SIGKILL)
         for line in reversed(Path("/proc/mounts").read_text().splitlines()):
             where = line.split()[1]
             if where.startswith(str(self.folder)):
                 subprocess.run(["umount", "-l", where], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _left(self) -> list[int]:
+        """Processes that look after a container for an engine that is no more: they name its folder."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if folder.name.isdecimal() and int(folder.name) != os.getpid():
+                    words = (folder / "cmdline").read_bytes().split(b"\0")
+                    if words[0].endswith((b"containerd-shim-runc-v2", b"conmon", b"containerd")) and any(
+                        word.startswith(bytes(self.folder)) for word in words
+                    ):
+                        found.append(int(folder.name))
+        return found
 
     def answers(self) -> bool:
         with contextlib.suppress(OSError, http.client.HTTPException):

@@ -1,5 +1,6 @@
 """Files that their clients write too, editors that are killed, disks that are full, missing rights."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -774,9 +776,9 @@ def test_a_write_in_place_that_fails_half_way_is_undone(
     monkeypatch.setattr(replacing, "_may_replace", lambda _path, _status: False)
     overwrite, times = replacing._overwrite, []
 
-    def fails_once(path: Path, data: bytes) -> None:
+    def fails_once(descriptor: int, data: bytes) -> None:
         times.append(data)
-        overwrite(path, data[:6] if len(times) == 1 else data)
+        overwrite(descriptor, data[:6] if len(times) == 1 else data)
         if len(times) == 1:
             raise OSError(28, "No space left on device")
 
@@ -796,12 +798,12 @@ def test_half_of_a_write_in_place_is_finished_but_for_what_a_client_wrote(
     bench.path.write_bytes(OLD * 3)
     overwrite, times = replacing._overwrite, []
 
-    def is_killed_once(path: Path, data: bytes) -> None:
+    def is_killed_once(descriptor: int, data: bytes) -> None:
         times.append(data)
         if len(times) > 1:
-            overwrite(path, data)
+            overwrite(descriptor, data)
             return
-        with path.open("r+b") as file:
+        with bench.path.open("r+b") as file:
             file.write(client or data[:-2])
         raise KeyboardInterrupt
 
@@ -813,6 +815,73 @@ def test_half_of_a_write_in_place_is_finished_but_for_what_a_client_wrote(
     )
     assert bench.backups() == [OLD * 3]
     bench.check_tidy()
+
+
+@pytest.mark.parametrize("what", ["link", "another file", "pipe", "nothing"])
+def test_a_write_in_place_never_reaches_what_was_put_there_since(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(replacing, "_may_replace", lambda _path, _status: False)
+    victim = bench.home / "victim"
+    victim.write_bytes(OLD)
+    opened = replacing._opened
+
+    def swapped(path: Path, seen: looking.Seen) -> AbstractContextManager[int | None]:
+        if what == "another file":
+            bench.rename(OLD)
+            return opened(path, seen)
+        path.unlink()
+        if what == "link":
+            path.symlink_to(victim)
+        elif what == "pipe":
+            os.mkfifo(path)
+        return opened(path, seen)
+
+    monkeypatch.setattr(replacing, "_opened", swapped)
+    if what == "nothing":
+        assert bench.change().before is None, "made anew"
+    else:
+        with pytest.raises(UserError) as refused:
+            bench.change()
+        assert refused.value.code == ("file_busy" if what == "another file" else "not_a_file")
+        assert what != "another file" or bench.path.read_bytes() == OLD
+    assert victim.read_bytes() == OLD
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_nothing_is_written_in_place_in_a_folder_of_somebody_else() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        home.chmod(0o777)
+        theirs = home / "theirs"
+        theirs.mkdir()
+        path = theirs / "mcp.json"
+        path.write_bytes(OLD)
+        path.chmod(0o666)
+        os.chown(theirs, 4002, 4002)
+        assert in_child(home / "state", path, 1, 65534) == "folder_of_others"
+        assert path.read_bytes() == OLD
+
+
+def test_the_mode_is_given_to_the_new_file_and_to_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.path.chmod(0o644)
+    victim = bench.home / "victim"
+    victim.write_bytes(OLD)
+    victim.chmod(0o600)
+    own = disk._own
+
+    def swapped(descriptor: int, like: os.stat_result) -> None:
+        [temporary] = bench.home.glob(".mooring-*")
+        temporary.unlink()
+        temporary.symlink_to(victim)
+        own(descriptor, like)
+
+    monkeypatch.setattr(disk, "_own", swapped)
+    with contextlib.suppress(UserError):
+        bench.change()
+    assert victim.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities")

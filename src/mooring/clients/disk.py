@@ -102,7 +102,7 @@ def write_new(path: Path, data: bytes, like: os.stat_result | None = None) -> No
             file.flush()
             if like is not None:
                 _own(descriptor, like)
-                path.chmod(like.st_mode & 0o7777)
+                _take_mode(descriptor, path, like.st_mode & 0o7777)
             os.fsync(descriptor)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -117,6 +117,13 @@ def _own(descriptor: int, like: os.stat_result) -> None:
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
         os.fchown(descriptor, like.st_uid, like.st_gid)
+
+
+def _take_mode(descriptor: int, path: Path, mode: int) -> None:
+    if sys.platform == "win32":
+        path.chmod(mode)
+    else:
+        os.fchmod(descriptor, mode)  # not by its name, which may be another's by now
 
 
 def take_attributes(source: Path, target: Path) -> None:

@@ -10,6 +10,9 @@ what comes out then is looked at in the same way. What is neither known nor put 
 The note says what is in the temporary file before the next exchange, by its inode: so whoever comes after us
 knows whether it has happened. Whoever fails goes the same way as whoever comes after one who was killed:
 `recover`. Whoever calls any of this holds the lock of the file.
+
+A file that cannot be moved is written in place: through one descriptor, which has the very file that was
+seen, and only in a folder in which nobody but us and root decides what is in its place.
 """
 
 import contextlib
@@ -18,6 +21,7 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
@@ -39,6 +43,11 @@ LOOK_AGAIN_S = 0.02
 
 _NOT_MOVED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES}
 """The file is a mount of its own, or in a folder in which only its owner may move it."""
+_IN_PLACE = (
+    os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+_NOT_THERE = {errno.ENOENT, errno.ELOOP, errno.EISDIR, errno.ENXIO}
+"""Something else is in the place of the file: nothing, a link, a folder, a pipe."""
 
 
 class BeingWritten(Exception):
@@ -117,7 +126,7 @@ class Replacing:
             if seen is not None and backup is not None:
                 self._backups.keep(self._path, backup, seen.data)
             if seen is not None and after is not None and not _may_replace(self._path, seen.status):
-                return self._write_in_place(note, seen.data, after)
+                return self._write_in_place(note, seen, after)
             made = disk.make_folders(self._path.parent)
             return self._replace(note, seen, after)
         except BaseException:
@@ -155,7 +164,7 @@ class Replacing:
             if seen is None or after is None or error.errno not in _NOT_MOVED:
                 raise
             self._clear()
-            return self._write_in_place(note, seen.data, after)
+            return self._write_in_place(note, seen, after)
         self._abandon(note)
         return False
 
@@ -245,17 +254,19 @@ class Replacing:
 
     # In place
 
-    def _write_in_place(self, note: _Note, before: bytes, after: bytes) -> bool:
-        note = msgspec.structs.replace(note, phase=_Phase.IN_PLACE, before=before, after=after)
+    def _write_in_place(self, note: _Note, seen: Seen, after: bytes) -> bool:
+        _check_folder(self._path)
+        note = msgspec.structs.replace(note, phase=_Phase.IN_PLACE, before=seen.data, after=after)
         self._write_note(note, is_synced=True)
-        if fingerprint_of(self._path) != note.expected:
-            self._abandon(note)
-            return False
-        try:
-            _overwrite(self._path, after)
-        except OSError:
-            _overwrite(self._path, before)
-            raise
+        with _opened(self._path, seen) as descriptor:
+            if descriptor is None:
+                self._abandon(note)
+                return False
+            try:
+                _overwrite(descriptor, after)
+            except OSError:
+                _overwrite(descriptor, seen.data)
+                raise
         self._clear()
         return True
 
@@ -266,7 +277,10 @@ class Replacing:
             self._abandon(note)
             return
         if seen is not None and seen.data != note.after and _is_between(seen.data, note.before, note.after):
-            _overwrite(self._path, note.after)
+            _check_folder(self._path)
+            with _opened(self._path, seen) as descriptor:
+                if descriptor is not None:
+                    _overwrite(descriptor, note.after)
         self._clear()
 
     # Notes, and what is beside the file
@@ -347,14 +361,48 @@ def _may_replace(path: Path, status: os.stat_result) -> bool:
     return user == 0 or (status.st_uid == user and status.st_gid in groups)
 
 
-def _overwrite(path: Path, data: bytes) -> None:
+def _check_folder(path: Path) -> None:
+    """Raises UserError: somebody else can put another file in the place of this one at any moment."""
+    if sys.platform != "win32" and path.parent.stat().st_uid not in (0, os.geteuid()):
+        raise UserError(
+            f"{path} cannot be replaced, and is not written in place: its folder belongs to somebody else",
+            code="folder_of_others",
+            hint="let its owner make the change, or have the folder",
+        )
+
+
+@contextlib.contextmanager
+def _opened(path: Path, seen: Seen) -> Iterator[int | None]:
+    """The file for reading and writing, if it is the very one that was seen, as it was seen; else None."""
+    try:
+        descriptor = os.open(path, _IN_PLACE)
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            raise
+        yield None
+        return
+    try:
+        yield descriptor if _is_seen(descriptor, seen) else None
+    finally:
+        os.close(descriptor)
+
+
+def _is_seen(descriptor: int, seen: Seen) -> bool:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or not os.path.samestat(status, seen.status):
+        return False
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return file.read(len(seen.data) + 1) == seen.data
+
+
+def _overwrite(descriptor: int, data: bytes) -> None:
     """From its beginning; what is behind is cut off last."""
-    with path.open("r+b", buffering=0) as file:
-        written = 0
-        while written < len(data):
-            written += file.write(data[written:])
-        file.truncate()
-        os.fsync(file.fileno())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    written = 0
+    while written < len(data):
+        written += os.write(descriptor, data[written:])
+    os.ftruncate(descriptor, len(data))
+    os.fsync(descriptor)
 
 
 def _is_between(data: bytes, before: bytes, after: bytes) -> bool:

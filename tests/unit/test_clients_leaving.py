@@ -148,3 +148,13 @@ def test_what_cannot_be_given_back_is_told_though_nothing_is_ours_any_more(home:
     path.write_text(there)
     home.registry().leave()
     assert home.data("cursor") == theirs
+
+
+def test_what_somebody_changed_and_then_had_removed_comes_not_back(home: ClientHome) -> None:
+    path = home.write("cursor")
+    home.registry().add(home.site("cursor"), [target()])
+    path.write_text(path.read_text().replace("/notes/mcp", "/notes/sse"))
+    home.registry().remove(home.site("cursor"), ["notes"], force=True)
+    there = path.read_bytes()
+    assert not [one for one in home.registry().leave() if one.change is Change.REFUSED]
+    assert path.read_bytes() == there

@@ -7,6 +7,7 @@ One client's trouble is an outcome of that client, never an exception, and never
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -204,11 +205,11 @@ class Registry:
     def leave(self) -> list[Outcome]:
         """Every file as it was before Mooring, as far as that is known: for who wants no trace to be left.
 
-        To the byte, one change after the other, while nobody else has written it; then entry by entry.
+        To the byte, one change after the other, if nobody else has written it in between; else by entries.
         """
         outcomes = []
         for record in list(self._books.peek().files.values()):
-            for past in reversed(record.changes):
+            for past in reversed(record.changes) if _is_unbroken(record.changes) else ():
                 if self._is_as_left(record, past):
                     outcomes += self._undo(record, past)
             now = self._books.peek().record(record.path)
@@ -497,6 +498,11 @@ def _unknown(record: FileRecord) -> list[Outcome]:
         for owned in record.entries
         if as_it_was(owned.client, owned.section, owned.format) is None
     ]
+
+
+def _is_unbroken(changes: Sequence[Past]) -> bool:
+    """Otherwise to undo the last ones would bring back what somebody wrote, and then wanted to be gone."""
+    return all(one.after == then.before for one, then in pairwise(changes))
 
 
 def _site_of(record: FileRecord, one: Past | Original) -> Site | None:

@@ -2,8 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.program import ROOT, carrying
 from tests.e2e.terminal import on_terminal
@@ -131,9 +136,69 @@ async def test_an_entry_that_the_user_changed_is_left_and_named(tmp_path: Path) 
         mine = place.state / "clients" / "notes.txt"
         mine.write_text("years of work")
         status, out, err = await place.mooring("uninstall", "--yes")
-        assert status == 1 and "The rest is done" in out and "~/.cursor/mcp.json" in err
+        assert status == 1 and "The rest is done" in out
+        assert 'left in ~/.cursor/mcp.json (the entry "one" was changed by somebody: left there)' in err
         assert b"/one/sse" in cursor.read_bytes()
+        await place.done("client", "rm", "cursor", "--server", "one", "--force")
+        await place.done("uninstall", "--yes")
         assert [path for path in place.state.rglob("*") if path.is_file()] == [mine]
+
+
+def kept(place: Home) -> dict[str, bytes]:
+    """What is known of clients' files, by path."""
+    folder = place.state / "clients"
+    found = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+@asynccontextmanager
+async def imported(tmp_path: Path) -> AsyncIterator[tuple[Home, Path, bytes]]:
+    """A home where an entry of Cursor's was imported; its file, and what that was before."""
+    user = tmp_path / "user"
+    cursor = user / ".cursor/mcp.json"
+    cursor.parent.mkdir(parents=True)
+    entry = {"command": DEMO[0], "args": list(DEMO[1:]), "env": {"API_TOKEN": "hush"}}
+    before = json.dumps({"mcpServers": {"My Demo": entry}}, indent=3).encode()
+    cursor.write_bytes(before)
+    async with home(tmp_path) as place:
+        place.environment["HOME"] = str(user)
+        place.mark = f"HOME={user}"
+        await place.done("client", "import", "cursor", "--yes")
+        assert b"My Demo" not in cursor.read_bytes()
+        yield place, cursor, before
+
+
+async def test_what_a_file_was_is_kept_until_it_is_restored(tmp_path: Path) -> None:
+    async with imported(tmp_path) as (place, cursor, before):
+        ours, known = cursor.read_bytes(), kept(place)
+        assert before in known.values()
+        cursor.write_bytes(ours + b"}")
+        status, out, err = await place.mooring("uninstall", "--yes")
+        assert status == 1 and "The rest is done" in out and "~/.cursor/mcp.json (" in err
+        assert f"kept in {place.state}/clients" in err and "run mooring uninstall again" in err
+        assert kept(place).keys() == known.keys() and before in kept(place).values()
+        assert [path.name for path in place.state.iterdir() if path.is_file()] == [], "the rest is done"
+
+        cursor.write_bytes(b"\n" + ours)
+        await place.done("uninstall", "--yes")
+        assert json.loads(cursor.read_bytes()) == json.loads(before)
+        assert not place.state.exists()
+
+
+@pytest.mark.parametrize("ledger", ['{"version": 99}', '{"version": 1, "fil'])
+async def test_what_cannot_be_read_of_clients_files_is_kept(tmp_path: Path, ledger: str) -> None:
+    async with imported(tmp_path) as (place, cursor, before):
+        await place.done("daemon", "stop")
+        (place.state / "clients" / "ledger.json").write_text(ledger)
+        ours = cursor.read_bytes()
+        for _ in range(2):
+            status, _, err = await place.mooring("uninstall", "--yes")
+            assert status == 1 and str(place.state / "clients") in err
+            assert {before, ledger.encode()} <= set(kept(place).values())
+            assert cursor.read_bytes() == ours
+        assert [path.name for path in place.state.iterdir()] == ["clients"], "the rest is done"
+        shutil.rmtree(place.state / "clients")
+        assert "There is nothing to remove" in await place.done("uninstall")
 
 
 async def test_a_daemon_that_hangs_is_told_of(tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ from mooring.clients.registry import Registry
 from mooring.clients.table import load_table
 from mooring.errors import UserError
 from mooring.host.client_targets import target_at
-from mooring.host.places import find_places
+from mooring.host.places import Places, find_places
 
 __all__ = [
     "check_client",
     "chosen_sites",
     "find_registry",
     "known_targets",
+    "registry_at",
     "site_of",
     "sites_here",
     "target_of",
@@ -38,6 +39,11 @@ def find_registry() -> Registry:
     """Of this user, on this machine."""
     places = find_places(os.environ)
     places.make()
+    return registry_at(places)
+
+
+def registry_at(places: Places) -> Registry:
+    """The same, and no directory is made but for what it needs itself."""
     logging.getLogger("mooring.clients").addHandler(logging.NullHandler())  # what it says, commands say too
     return Registry(places.clients, Machine.this(os.environ))
 

@@ -145,9 +145,9 @@ def _among(known: Sequence[Site], registry: Registry, id: str, project: Path | N
         return its_own[:1]
 
 
-def restore_everything() -> list[str]:
+def restore_everything(registry: Registry) -> list[str]:
     """For who wants no trace to be left; returns the files in which something is, and why."""
-    refused = [one for one in find_registry().leave() if one.change is Change.REFUSED]
+    refused = [one for one in registry.leave() if one.change is Change.REFUSED]
     why: dict[str, list[str]] = {}
     for one in refused:
         why.setdefault(shown_path(one.path), []).append(one.error)

@@ -20,19 +20,19 @@ class ClientFiles:
     """See the module."""
 
     def __init__(self, places: Places) -> None:
-        self._state, self._clients, self._ledger = places.state, places.clients, places.client_ledger
+        self._places, self._state, self._clients = places, places.state, places.clients
         self.is_kept = False
         """Restoring them has failed: what is known of them is not to be deleted."""
 
     def plan(self) -> str | None:
         """What is to be done, in words; None: nothing was ever done with such a file."""
-        if not os.path.lexists(self._ledger) and not self._damaged():
+        if not os.path.lexists(self._places.client_ledger) and not self._damaged():
             return None
-        from mooring.cli.clients.access import find_registry  # noqa: PLC0415 - heavy, and not always needed
+        from mooring.cli.clients.access import registry_at  # noqa: PLC0415 - heavy, and not always needed
         from mooring.cli.clients.telling import shown_path  # noqa: PLC0415
 
         try:
-            files = ", ".join(shown_path(path) for path in find_registry().files())
+            files = ", ".join(shown_path(path) for path in registry_at(self._places).files())
         except MooringError as error:
             self.is_kept = True
             files = f"which these are is not known: {error.message}"
@@ -41,6 +41,7 @@ class ClientFiles:
 
     def restore(self) -> None:
         """An entry that somebody changed, and a file in trouble, are told and left. Raises MooringError."""
+        from mooring.cli.clients.access import registry_at  # noqa: PLC0415
         from mooring.cli.clients.changing import restore_everything  # noqa: PLC0415
         from mooring.clients.ledger import Ledger  # noqa: PLC0415
 
@@ -48,7 +49,7 @@ class ClientFiles:
         try:
             with Ledger(self._clients).held():
                 pass  # it can be written; one that is damaged is put aside
-            left = restore_everything()
+            left = restore_everything(registry_at(self._places))
         except MooringError as error:
             error.hint = "; ".join(text for text in (error.hint, self._kept_hint()) if text)
             raise

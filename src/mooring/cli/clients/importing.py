@@ -17,7 +17,7 @@ import click
 from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.clients.access import chosen_sites, find_registry, sites_here, target_of, tell_of_damage
 from mooring.cli.clients.import_words import Result, as_json_of, show_plan, tell_results
-from mooring.cli.clients.intake import Circumstances, Newcomer, Origin, plan_import
+from mooring.cli.clients.intake import Circumstances, Newcomer, Origin, plan_import, secrets_of
 from mooring.cli.clients.telling import shown_path
 from mooring.cli.files.known import known_servers
 from mooring.cli.reach import reach
@@ -151,9 +151,7 @@ def _carry_out(
     newcomers: Sequence[Newcomer], api: ApiClient, registry: Registry, vault: Vault, *, quiet: bool
 ) -> list[Result] | None:
     """None: somebody did not want to wait for it."""
-    for newcomer in newcomers:
-        for name, value in newcomer.secrets.items():
-            vault.put(name, value)
+    _keep(vault, newcomers)
     jobs = [Job(newcomer.name, partial(_run, api, newcomer)) for newcomer in newcomers]
     if not waited(api, jobs, "is being started", progress_of(jobs, quiet=quiet)):
         click.echo(
@@ -174,6 +172,20 @@ def _carry_out(
     return results
 
 
+def _keep(vault: Vault, newcomers: Iterable[Newcomer]) -> None:
+    """Their secrets; never over one that came to be kept since they were planned."""
+    secrets = {name: value for newcomer in newcomers for name, value in newcomer.secrets.items()}
+    for name, value in secrets.items():
+        if vault.look_up(name) not in (None, value):
+            raise UserError(
+                f"there is another secret {name} now",
+                code="secret_taken",
+                hint="mooring client import, again",
+            )
+    for name, value in secrets.items():
+        vault.put(name, value)
+
+
 def _run(api: ApiClient, newcomer: Newcomer) -> Json:
     body = {"options": json.loads(dump_options(newcomer.options)), "replace": False}
     path = f"/servers/{newcomer.name}?wait=true"
@@ -181,11 +193,13 @@ def _run(api: ApiClient, newcomer: Newcomer) -> Json:
 
 
 def _forget(api: ApiClient, vault: Vault, newcomer: Newcomer) -> None:
-    """What was made for it alone."""
+    """What was made for it alone; a secret that others are given stays."""
     try:
         api.ask("DELETE", f"/servers/{newcomer.name}?wait=true", timeout_s=LONG_S)
+        left = [one.options for one in known_servers(api).values()]
         for name in newcomer.secrets:
-            vault.remove(name)
+            if not any(options is None or name in secrets_of(options) for options in left):
+                vault.remove(name)
     except MooringError as error:
         tell("warning", f"{newcomer.name} could not be forgotten again: {error.message}")
 

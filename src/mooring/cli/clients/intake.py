@@ -4,7 +4,7 @@ Rules:
 - The same definition in two clients is one server. What Mooring has already is not made again.
 - A name becomes one that Mooring can have; one that is taken by something else gets a number.
 - A value that looks like a secret becomes a reference to one. To be wrong costs nothing, so the least sign
-  is enough.
+  is enough. A secret has one value, in all of the plan: nobody is given what was another's.
 - What cannot be run as it is meant is left as it is, and why is told.
 """
 
@@ -22,7 +22,7 @@ from mooring.cli.values import RESERVED_NAMES
 from mooring.clients.detecting import Site
 from mooring.clients.understanding import Found
 from mooring.errors import UserError
-from mooring.secrets.references import literally
+from mooring.secrets.references import literally, parse
 from mooring.workloads.definition import ServerOptions, same_request
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Origin",
     "mapped_name",
     "plan_import",
+    "secrets_of",
     "should_move",
 ]
 
@@ -120,14 +121,16 @@ def plan_import(origins: Iterable[Origin], given: Circumstances) -> Intake:
             _join(groups, told, origin)
     newcomers: list[Newcomer] = []
     taken: set[str] = set()
+    secrets: dict[str, str] = {}
     for definition, members in groups:
         try:
-            newcomer = _named(definition, members, given, taken)
+            newcomer = _named(definition, members, _Taken(given, taken, secrets))
             check_server(newcomer.options)
         except UserError as error:
             left += [Left(origin, _sentence(error)) for origin in members]
         else:
             taken.add(newcomer.name)
+            secrets |= newcomer.secrets
             newcomers.append(newcomer)
     return Intake(newcomers, left)
 
@@ -215,24 +218,48 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
     return re.sub(pattern, lambda found: values[found[0]], text)
 
 
-def _named(definition: _Definition, origins: list[Origin], given: Circumstances, taken: set[str]) -> Newcomer:
+class _Taken(NamedTuple):
+    """What is not free any more."""
+
+    given: Circumstances
+    names: set[str]
+    secrets: dict[str, str]
+    """Of this plan: their values, by name."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self.names)} names, {len(self.secrets)} secrets>"
+
+    def awaited(self, name: str) -> set[str]:
+        """Secrets that servers other than this one name, and would be given."""
+        others = (options for other, options in self.given.known.items() if options and other != name)
+        return {secret for options in others for secret in secrets_of(options)}
+
+
+def secrets_of(options: ServerOptions) -> set[str]:
+    """Names of the secrets that a server is given."""
+    references = (one for text in options.env_references.values() for one in parse(text).references)
+    return {one.name for one in references if one.scheme == "secret"}
+
+
+def _named(definition: _Definition, origins: list[Origin], taken: _Taken) -> Newcomer:
     """With the first name that is free, or that of what Mooring has already if that is the same."""
-    base = mapped_name(origins[0].found.name)
+    base, known = mapped_name(origins[0].found.name), taken.given.known
     number = 1
     while True:
         name = _numbered(base, number, LONGEST_NAME)
         number += 1
-        if name in taken or name in RESERVED_NAMES:
+        if name in taken.names or name in RESERVED_NAMES:
             continue
-        made = _made(name, definition, origins, given)
-        if name not in given.known:
+        made = _made(name, definition, origins, taken)
+        if name not in known:
             return made
-        there = given.known[name]
+        there = known[name]
         if there is not None and same_request(there, made.options):
             return Newcomer(**{**vars(made), "is_new": False})
 
 
-def _made(name: str, definition: _Definition, origins: list[Origin], given: Circumstances) -> Newcomer:
+def _made(name: str, definition: _Definition, origins: list[Origin], taken: _Taken) -> Newcomer:
+    given = taken.given
     moved: dict[str, str] = {}
     secrets: dict[str, str] = {}
     env: dict[str, str] = {}
@@ -240,10 +267,11 @@ def _made(name: str, definition: _Definition, origins: list[Origin], given: Circ
         if not should_move(variable, value):
             env[variable] = literally(value)
             continue
-        secret, is_kept = _secret_for(name, variable, value, given.look_up_secret)
+        planned = {**taken.secrets, **secrets}
+        secret = _secret_for(name, variable, value, planned, taken)
         moved[variable] = secret
         env[variable] = f"secret:{secret}"
-        if not is_kept:
+        if given.look_up_secret(secret) is None:
             secrets[secret] = value
     # As of a command line without any options: it has the defaults.
     context = run.make_context(run.name, [name, "--", "command"], help_option_names=[])
@@ -271,16 +299,15 @@ def should_move(variable: str, value: str) -> bool:
     return is_random or (_TELLTALE.search(variable.upper()) is not None and not _NO_KEY.match(value))
 
 
-def _secret_for(
-    server: str, variable: str, value: str, look_up: Callable[[str], str | None]
-) -> tuple[str, bool]:
-    """A name for it, and whether it is kept under that already."""
-    base, number = secret_name(server, variable), 1
+def _secret_for(server: str, variable: str, value: str, planned: Mapping[str, str], taken: _Taken) -> str:
+    """A name for it: one under which nothing is kept, or is to be, but this value."""
+    base, number, awaited = secret_name(server, variable), 1, taken.awaited(server)
     while True:
         name = _numbered(base, number, LONGEST_SECRET_NAME)
-        kept = look_up(name)
-        if kept is None or kept == value:
-            return name, kept is not None
+        there = taken.given.look_up_secret(name)
+        there = planned.get(name) if there is None else there
+        if there == value or (there is None and name not in awaited):
+            return name
         number += 1
 
 

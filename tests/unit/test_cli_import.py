@@ -1,0 +1,121 @@
+"""What an import would do, and what it shows: hostile and odd entries. Nothing is run here."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.cli.clients import importing
+from mooring.cli.clients.intake import Circumstances, Intake, Newcomer, Origin, plan_import
+from mooring.clients.detecting import Site
+from mooring.clients.table import load_table
+from mooring.clients.understanding import servers_in
+from mooring.errors import UserError
+from mooring.secrets.vault import Vault
+from mooring.workloads.definition import ServerOptions, dump_options
+
+HOME = Path.home()
+SH = {"command": "sh", "args": ["-c", "true"]}
+
+
+def origins(client: str, servers: Mapping[str, Any]) -> list[Origin]:
+    one = load_table()[client]
+    document: Any = servers
+    for key in reversed(one.section.keys):
+        document = {key: document}
+    return [Origin(Site(one, Path(f"/home/sam/{client}")), found) for found in servers_in(one, document)]
+
+
+def planned(
+    found: list[Origin],
+    *,
+    known: Mapping[str, ServerOptions | None] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Intake:
+    return plan_import(
+        found,
+        Circumstances(
+            known=known or {},
+            urls=frozenset(),
+            look_up_secret=(secrets or {}).get,
+            environ={"PATH": "/usr/bin:/bin", "HOME": str(HOME), **(environ or {})},
+            home=Path("/tmp"),
+        ),
+    )
+
+
+def given(newcomers: list[Newcomer], secrets: Mapping[str, str] | None = None) -> list[dict[str, str]]:
+    """What each of them is given, once all secrets are kept as planned, in their order."""
+    vault = dict(secrets or {})
+    for newcomer in newcomers:
+        vault |= newcomer.secrets
+    return [{variable: vault[name] for variable, name in one.moved.items()} for one in newcomers]
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        {"github-github": {"TOKEN": "one"}, "github": {"GITHUB_TOKEN": "two"}},
+        {"srv": {"API_KEY": "one", "API-KEY": "two", "api_key": "three"}},
+        {"srv": {"A" * 70 + "_TOKEN": "one", "A" * 70 + "_SECRET": "two"}},
+        {"srv": {"КЛЮЧ": "sk-abcdefghijklmnopqrstuvwxyz", "ПАРОЛЬ": "sk-ABCDEFGHIJKLMNOPQRSTUVWXYZ"}},
+    ],
+)
+def test_nobody_is_given_the_secret_of_another(servers: dict[str, dict[str, str]]) -> None:
+    found = origins("cursor", {name: {**SH, "env": env} for name, env in servers.items()})
+    first = planned(found).newcomers
+    assert given(first) == list(servers.values())
+    kept = {name: value for one in first for name, value in one.secrets.items()}
+    again = planned(found, known={one.name: one.options for one in first}, secrets=kept).newcomers
+    assert given(again, kept) == list(servers.values())
+    assert [(one.name, one.is_new) for one in again] == [(one.name, False) for one in first]
+
+
+def test_a_secret_that_a_server_waits_for_is_not_made_of_what_is_another_s() -> None:
+    [waiting] = planned(origins("cursor", {"github": {**SH, "env": {"GITHUB_TOKEN": "x"}}})).newcomers
+    found = origins("zed", {"github-github": {**SH, "env": {"TOKEN": "other"}}})
+    [newcomer] = planned(found, known={"github": waiting.options}).newcomers
+    assert newcomer.secrets == {"github-github-token-2": "other"}
+
+
+def test_a_secret_that_came_to_be_kept_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    vault = Vault(tmp_path / "secrets.json")
+    plan = planned(origins("cursor", {"a": {**SH, "env": {"A_TOKEN": "x", "B_TOKEN": "y"}}}))
+    vault.put("a-b-token", "of somebody else")
+    with pytest.raises(UserError, match="a-b-token"):
+        importing._keep(vault, plan.newcomers)
+    assert {name: vault.look_up(name) for name in vault.all()} == {"a-b-token": "of somebody else"}
+
+
+class Daemon:
+    """Answers as the API would, for servers that are there."""
+
+    def __init__(self, servers: list[Newcomer]) -> None:
+        self.servers = {one.name: one.options for one in servers}
+
+    def ask(self, method: str, path: str, **_: object) -> Any:
+        if method == "DELETE":
+            del self.servers[path.removeprefix("/servers/").partition("?")[0]]
+        if path == "/definitions":
+            return [
+                {"name": name, "origin": None, "options": json.loads(dump_options(options))}
+                for name, options in self.servers.items()
+            ]
+        return []
+
+
+def test_forgetting_a_server_keeps_the_secrets_of_others(tmp_path: Path) -> None:
+    vault = Vault(tmp_path / "secrets.json")
+    env = {"API_KEY": "same", "OTHER_KEY": "mine"}
+    found = origins("cursor", {"a": {**SH, "env": env}, "a-api": {**SH, "env": {"KEY": "same"}}})
+    newcomers = planned(found).newcomers
+    assert [one.moved for one in newcomers][1] == {"KEY": "a-api-key"}, "one value, one name"
+    importing._keep(vault, newcomers)
+    daemon: Any = Daemon(newcomers)
+    importing._forget(daemon, vault, newcomers[0])
+    assert list(vault.all()) == ["a-api-key"]
+    importing._forget(daemon, vault, newcomers[1])
+    assert not vault.all()

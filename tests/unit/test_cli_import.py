@@ -10,11 +10,13 @@ import pytest
 from mooring.cli.clients import importing
 from mooring.cli.clients.intake import Circumstances, Intake, Newcomer, Origin, plan_import
 from mooring.clients.detecting import Site
+from mooring.clients.outcomes import Change
 from mooring.clients.table import load_table
-from mooring.clients.understanding import servers_in
+from mooring.clients.understanding import Found, servers_in
 from mooring.errors import UserError
 from mooring.secrets.vault import Vault
 from mooring.workloads.definition import ServerOptions, dump_options
+from tests.client_home import CLIENTS, ClientHome, target
 
 HOME = Path.home()
 SH = {"command": "sh", "args": ["-c", "true"]}
@@ -119,3 +121,31 @@ def test_forgetting_a_server_keeps_the_secrets_of_others(tmp_path: Path) -> None
     assert list(vault.all()) == ["a-api-key"]
     importing._forget(daemon, vault, newcomers[1])
     assert not vault.all()
+
+
+def found_in(home: ClientHome, client: str) -> Found:
+    """The only entry."""
+    site = home.site(client)
+    [found] = servers_in(site.client, home.registry().document(site))
+    return found
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_is_replaced_is_what_was_planned(client: str, tmp_path: Path) -> None:
+    home = ClientHome.at(tmp_path)
+    path = home.write(client)
+    found = found_in(home, client)
+    path.write_text(path.read_text().replace("npx", "uvx").replace("http://h/", "http://other/"))
+    changed = path.read_bytes()
+    site = home.site(client)
+    [outcome] = home.registry().replace(
+        site, [(found.name, target("web"))], planned={found.name: found.entry}
+    )
+    assert (outcome.change, outcome.code) == (Change.REFUSED, "entry_changed")
+    assert outcome.hint == f"mooring client import {client}"
+    assert path.read_bytes() == changed
+    found = found_in(home, client)
+    [outcome] = home.registry().replace(
+        site, [(found.name, target("web"))], planned={found.name: found.entry}
+    )
+    assert outcome.change is Change.UPDATED and list(home.entries(client)) == ["web"]

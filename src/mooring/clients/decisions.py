@@ -14,10 +14,10 @@ from msgspec import structs
 
 from mooring.clients.bookkeeping import Verdict
 from mooring.clients.drafts import Draft, as_it_was, is_ours
-from mooring.clients.editing.edits import Value, shown
+from mooring.clients.editing.edits import Value, same, shown
 from mooring.clients.entries import Target, entry_for, is_as_wanted, merged
 from mooring.clients.outcomes import Change
-from mooring.clients.records import ABSENT, Original, Owned, keepable
+from mooring.clients.records import ABSENT, Original, Owned, There, keepable
 from mooring.clients.table import load_table
 from mooring.errors import UserError
 
@@ -87,14 +87,22 @@ def remove(draft: Draft, name: str, project: Path | None, *, force: bool = False
     return Verdict(name, Change.REMOVED)
 
 
-def replace(draft: Draft, old_name: str, target: Target, project: Path | None) -> Verdict:
-    """An entry of somebody else becomes ours, as a whole, maybe under another name."""
-    name = target.name
-    if draft.there(old_name) is ABSENT:
+def replace(
+    draft: Draft, old_name: str, target: Target, project: Path | None, *, planned: There = ABSENT
+) -> Verdict:
+    """An entry of somebody else becomes ours, as a whole, maybe under another name.
+
+    `planned`: how it stood when that was decided; then only if it does so still.
+    """
+    name, there = target.name, draft.there(old_name)
+    again = f"mooring client import {draft.client.id}{_in_project(project)}"
+    if there is ABSENT:
+        raise UserError(f"there is no entry {shown(old_name)} any more", code="entry_gone", hint=again)
+    if planned is not ABSENT and not same(there, planned):
         raise UserError(
-            f"there is no entry {shown(old_name)} any more",
-            code="entry_gone",
-            hint=f"mooring client import {draft.client.id}",
+            f"the entry {shown(old_name)} was changed meanwhile: left as it is",
+            code="entry_changed",
+            hint=again,
         )
     if name != old_name and draft.there(name) is not ABSENT and not _may_be_ours(draft, target):
         raise _taken(draft, name, "add", project, was_ours=draft.mine(name) is not None)

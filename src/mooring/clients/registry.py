@@ -28,7 +28,7 @@ from mooring.clients.entries import Target, entry_for, is_as_wanted, snippet, wh
 from mooring.clients.ledger import LedgerTrouble
 from mooring.clients.machine import Machine
 from mooring.clients.outcomes import Change, Drift, Outcome, Standing
-from mooring.clients.records import FileRecord, Original, Owned, Past, digest
+from mooring.clients.records import ABSENT, FileRecord, Original, Owned, Past, There, digest
 from mooring.clients.standings import Lookout, sites_of, standings
 from mooring.clients.table import load_table
 from mooring.errors import UserError
@@ -166,16 +166,27 @@ class Registry:
         return self._change(site, wanted, decide, is_removal=True, dry_run=dry_run)
 
     def replace(
-        self, site: Site, targets: Sequence[tuple[str, Target]], *, dry_run: bool = False
+        self,
+        site: Site,
+        targets: Sequence[tuple[str, Target]],
+        *,
+        planned: Mapping[str, Value] | None = None,
+        dry_run: bool = False,
     ) -> list[Outcome]:
-        """The entry of each old name becomes ours, under the name of its target, as a whole."""
+        """The entry of each old name becomes ours, under the name of its target, as a whole.
+
+        `planned`: by old name, how entries stood when that was decided: one that does not any more is left.
+        """
+        as_planned: Mapping[str, There] = planned or {}
 
         def decide(draft: Draft) -> list[Verdict]:
             return decisions.each(
                 draft,
                 targets,
                 lambda pair: pair[1].name,
-                lambda pair: decisions.replace(draft, pair[0], pair[1], site.project),
+                lambda pair: decisions.replace(
+                    draft, pair[0], pair[1], site.project, planned=as_planned.get(pair[0], ABSENT)
+                ),
             )
 
         wanted = {target.name: target for _, target in targets}

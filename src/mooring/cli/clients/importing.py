@@ -29,7 +29,7 @@ from mooring.cli.terminal.words import show_error, tell
 from mooring.clients.detecting import Site
 from mooring.clients.outcomes import Outcome
 from mooring.clients.registry import Registry
-from mooring.clients.understanding import servers_in
+from mooring.clients.understanding import Found, servers_in
 from mooring.errors import MooringError, UserError
 from mooring.host.places import Places, find_places
 from mooring.secrets.vault import Vault
@@ -208,13 +208,15 @@ def _replaced(
     registry: Registry, newcomers: Iterable[Newcomer], working: dict[str, Json]
 ) -> dict[str, list[Outcome]]:
     """By server: one change for each file, so that one `undo` takes back all of it."""
-    by_site: dict[Site, list[tuple[str, Newcomer]]] = {}
+    by_site: dict[Site, list[tuple[Found, Newcomer]]] = {}
     for newcomer in newcomers:
         for origin in newcomer.origins if newcomer.name in working else ():
-            by_site.setdefault(origin.site, []).append((origin.found.name, newcomer))
+            by_site.setdefault(origin.site, []).append((origin.found, newcomer))
     outcomes: dict[str, list[Outcome]] = {}
     for site, pairs in by_site.items():
-        targets = [(old, target_of(working[newcomer.name])) for old, newcomer in pairs]
-        for (_, newcomer), outcome in zip(pairs, registry.replace(site, targets), strict=True):
+        targets = [(found.name, target_of(working[newcomer.name])) for found, newcomer in pairs]
+        # What was agreed to is what was shown: an entry that was changed since then is left.
+        done = registry.replace(site, targets, planned={found.name: found.entry for found, _ in pairs})
+        for (_, newcomer), outcome in zip(pairs, done, strict=True):
             outcomes.setdefault(newcomer.name, []).append(outcome)
     return outcomes

@@ -1,6 +1,7 @@
 """Entries put into JSON, JSONC and JSON5 documents, and taken out: to the byte."""
 
 import json
+import math
 from typing import NamedTuple
 
 import pytest
@@ -448,3 +449,11 @@ def test_a_large_document() -> None:
     after = JSON.put(before, SERVERS, "x", FULL)
     assert json.loads(after) == {"settings": settings, "mcpServers": {"k": {}, "x": FULL}}
     assert JSON.remove(after, SERVERS, "x") == before
+
+
+def test_a_number_of_more_digits_than_anybody_reads_is_infinite() -> None:
+    assert JSON5.read(b"[0x" + b"f" * 5000 + b", -0x" + b"f" * 5000 + b", 0x" + b"0" * 5000 + b"1]") == [
+        math.inf,
+        -math.inf,
+        1,
+    ]

@@ -84,7 +84,9 @@ def test_there_need_not_be_one(tmp_path: Path) -> None:
         b'{"version": 1, "files": 3}',
         b'{"version": 1, "repair": "\xff"}',
         b"[]",
+        b'{"version": 1, "files": ' + b'{"a":' * 100_000,
     ],
+    ids=range(7),
 )
 def test_a_damaged_one_is_kept_aside_and_told(
     tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
@@ -267,6 +269,10 @@ def test_fingerprints_tell_apart_what_differs_and_nothing_else() -> None:
         ["mapping"],
         "None",
         [None],
+        16**5000,
+        -(16**5000),
+        "0x0",
+        ["number", "0x0"],
     ]
     assert len({fingerprint(value) for value in different}) == len(different)
 

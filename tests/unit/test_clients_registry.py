@@ -818,6 +818,92 @@ def test_only_what_differs_of_long_lines_is_shown() -> None:
     assert difference(before, before.replace(b"OLD", b"NEW")) == "-…aOLDz…\n+…aNEWz…"
 
 
+# One file is never the trouble of another
+
+
+HOSTILE = {
+    "codex": [
+        "n = " + "9" * 5000 + "\n",
+        "[mcp_servers.other]\nn = 0x" + "f" * 5000 + "\n",
+        "[mcp_servers.notes]\nn = 0x" + "f" * 5000 + "\n",
+        "d = 2024-02-31\n",
+    ],
+    "goose": [
+        "extensions:\n  notes: {n: 0x" + "f" * 5000 + "}\n",
+        "extensions:\n  other: {n: " + "9" * 5000 + "}\n",
+    ],
+    "openclaw": [
+        "{mcp: {servers: {other: {n: 0x" + "f" * 5000 + "}}}}",
+        "{mcp: {servers: {notes: {n: -0x" + "f" * 5000 + "}}}}",
+    ],
+}
+
+
+@pytest.mark.parametrize(("client", "text"), [(one, text) for one in HOSTILE for text in HOSTILE[one]])
+@pytest.mark.parametrize("force", [False, True])
+def test_a_hostile_number_in_one_file_stops_nobody(
+    home: ClientHome, client: str, text: str, force: bool
+) -> None:
+    for one in (client, "cursor"):
+        home.registry().add(home.site(one), [target()])
+    home.write(client, text)
+    registry = home.registry()
+
+    assert home.states()["cursor", "notes"] == "in"
+    registry.drifted()
+    registry.add(home.site(client), [target()], force=force)
+    registry.sync({"notes": target()})
+    assert {one.client: one.change for one in registry.take_out("notes", "x")}["cursor"] == "removed"
+    assert {one.client: one.change for one in registry.put_back(target())}["cursor"] == "restored"
+    assert {one.client: one.change for one in registry.forget("notes")}["cursor"] == "removed"
+
+
+def test_what_nobody_has_thought_of_is_the_trouble_of_that_file(
+    home: ClientHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for client in ("codex", "cursor"):
+        home.registry().add(home.site(client), [target()])
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("mooring.clients.editing.toml_tree.tomllib.loads", fails)
+    registry = home.registry()
+
+    [codex, cursor] = sorted(registry.standings(), key=lambda one: one.client)
+    assert "unexpected" in codex.trouble and not cursor.trouble
+    assert registry.drifted() == []
+    outcomes = registry.take_out("notes", "x")
+    assert [(one.client, one.change, one.code) for one in outcomes] == [
+        ("codex", "refused", "file_unreadable"),
+        ("cursor", "removed", ""),
+    ]
+    assert changes(registry.remove(home.site("codex"), None)) == ["refused"]
+
+
+def test_an_intent_that_cannot_be_settled_stops_nobody(
+    home: ClientHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    def fails(*_: object) -> bool:
+        raise ZeroDivisionError
+
+    home.write("codex")
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(bookkeeping.Books, "_finish", killed)
+        home.registry().add(home.site("codex"), [target()])
+    monkeypatch.setattr(bookkeeping.Books, "_is_done", fails)
+
+    assert changes(home.registry().add(home.site("cursor"), [target()])) == ["added"]
+    [refused] = home.registry().add(home.site("codex"), [target()])
+    assert refused.code == "file_unsettled"
+
+
 # Interrupted
 
 

@@ -193,3 +193,8 @@ def test_a_large_document_is_edited() -> None:
     after = TOML.put(before, CODEX, "t", {"k": 1})
     assert after == before + b"\n[mcp_servers.t]\nk = 1\n"
     assert TOML.remove(after, CODEX, "t") == before
+
+
+def test_a_number_of_more_digits_than_python_reads_is_refused() -> None:
+    with pytest.raises(Refused):
+        TOML.read(b"n = " + b"9" * 5000)

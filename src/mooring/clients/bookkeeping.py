@@ -19,11 +19,14 @@ from typing import NamedTuple
 from msgspec import structs
 
 from mooring.clients.backups import Backups
+from mooring.clients.client import Client
 from mooring.clients.detecting import Site
 from mooring.clients.differences import difference, private_values
 from mooring.clients.drafts import Draft, as_it_was, entries_in
+from mooring.clients.editing.edits import Value
 from mooring.clients.files import Changed, Files
 from mooring.clients.ledger import Ledger
+from mooring.clients.looking import unreadable
 from mooring.clients.outcomes import Change
 from mooring.clients.records import (
     ABSENT,
@@ -91,6 +94,20 @@ class Books:
         contents = self.ledger.read()
         self._settle(contents)
         return contents
+
+    def document(self, client: Client, path: Path) -> Value:
+        """All that a client's file says; as an empty one, if there is none. Raises UserError, whatever is
+        wrong with it."""
+        try:
+            return client.editor.read(self.files.read(path) or b"")
+        except UserError:
+            raise
+        except Exception as error:
+            raise unreadable(path, error) from error
+
+    def entries(self, client: Client, path: Path) -> dict[str, Value]:
+        """What stands in the client's section of it, by name. Raises UserError likewise."""
+        return entries_in(self.document(client, path), client.section)
 
     def settle(self, contents: Contents) -> None:
         """For who holds the ledger: find out what became of changes that nobody finished."""
@@ -206,10 +223,13 @@ class Books:
                 continue
             try:
                 is_done = self._is_done(record, intent)
+                settled = record.settled(is_done=is_done)
+                contents.put(self._with_backup(settled) if is_done else settled)
             except UserError:
                 continue  # it cannot be read: the next time, maybe
-            settled = record.settled(is_done=is_done)
-            contents.put(self._with_backup(settled) if is_done else settled)
+            except Exception as error:
+                unreadable(Path(record.path), error)
+                continue
             if is_done and intent.follows is not None:
                 contents.follows = intent.follows
             is_any = True
@@ -222,7 +242,7 @@ class Books:
         client = as_it_was(intent.client, intent.section, intent.format)
         if client is None:
             return False
-        there = entries_in(client.editor.read(data or b""), client.section)
+        there = self.entries(client, Path(record.path))
         return any(fingerprint(there.get(step.name, ABSENT)) == step.after for step in intent.steps)
 
     def _with_backup(self, record: FileRecord) -> FileRecord:

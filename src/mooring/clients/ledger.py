@@ -95,8 +95,8 @@ class Ledger:
                     hint="upgrade Mooring, or set MOORING_STATE_DIR to another directory",
                 )
             return msgspec.json.decode(data, type=Contents)
-        except UnicodeDecodeError:
-            raise msgspec.DecodeError("this is not UTF-8") from None
+        except (UnicodeDecodeError, RecursionError):
+            raise msgspec.DecodeError("this is not UTF-8, or too deep") from None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ regular file is never opened, because opening a pipe or a device may do somethin
 
 import errno
 import hashlib
+import logging
 import os
 import stat
 from pathlib import Path
@@ -25,8 +26,11 @@ __all__ = [
     "fingerprint_of",
     "look",
     "real_path",
+    "unreadable",
     "unusable",
 ]
+
+logger = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """No client has settings of that size; a file that has is something else."""
@@ -148,6 +152,16 @@ def unusable(path: Path, error: OSError) -> UserError:
     """The error in words."""
     code, hint = _CAUSES.get(error.errno or 0, ("file_unusable", "see what is there"))
     return UserError(f"{path} cannot be used: {error.strerror or error}", code=code, hint=hint)
+
+
+def unreadable(path: Path, error: Exception) -> UserError:
+    """Something about this one file that nobody has thought of: its own trouble, and nobody else's."""
+    logger.debug("%s cannot be dealt with", path, exc_info=error, extra={"event": "client_file_unreadable"})
+    return UserError(
+        f"{path} cannot be dealt with: there is something unexpected in it ({type(error).__name__})",
+        code="file_unreadable",
+        hint="see what is special about the file, and report this: it is an error of Mooring",
+    )
 
 
 def _check_regular(path: Path, status: os.stat_result) -> None:

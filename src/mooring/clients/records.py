@@ -221,4 +221,6 @@ def keepable(value: Value) -> bool:
 def _ordered(value: object) -> object:
     if isinstance(value, dict):
         return ("mapping", *sorted((key, _ordered(inner)) for key, inner in value.items()))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return ("number", hex(value))  # which is written however many digits it has
     return ["list", *map(_ordered, value)] if isinstance(value, list) else value

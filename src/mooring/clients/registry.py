@@ -22,10 +22,11 @@ from mooring.clients.detecting import (
     user_site,
     why_no_site,
 )
-from mooring.clients.drafts import Draft, as_it_was, entries_in
+from mooring.clients.drafts import Draft, as_it_was
 from mooring.clients.editing.edits import Value
 from mooring.clients.entries import Target, entry_for, is_as_wanted, snippet, what_next
 from mooring.clients.ledger import LedgerTrouble
+from mooring.clients.looking import unreadable
 from mooring.clients.machine import Machine
 from mooring.clients.outcomes import Change, Drift, Outcome, Standing
 from mooring.clients.records import ABSENT, FileRecord, Original, Owned, Past, There, digest
@@ -319,7 +320,7 @@ class Registry:
 
     def document(self, site: Site) -> Value:
         """All that a file says; as an empty one, if there is none. Raises UserError: it cannot be read."""
-        return site.client.editor.read(self._books.files.read(site.path) or b"")
+        return self._books.document(site.client, site.path)
 
     def followers(self, server: str) -> list[Site]:
         """Where a server of that name goes by default: sites that follow all, and those that have it."""
@@ -461,7 +462,7 @@ class Registry:
     def _there(self, site: Site) -> dict[str, Value]:
         """What stands in a file; nothing if it cannot be read."""
         try:
-            return entries_in(self.document(site), site.client.section)
+            return self._books.entries(site.client, site.path)
         except UserError:
             return {}
 
@@ -485,8 +486,9 @@ class Registry:
             )
         except LedgerTrouble:
             raise
-        except UserError as error:
-            verdicts, difference = [Verdict(server, Change.REFUSED, error) for server in servers], ""
+        except Exception as error:
+            trouble = error if isinstance(error, UserError) else unreadable(site.path, error)
+            verdicts, difference = [Verdict(server, Change.REFUSED, trouble) for server in servers], ""
         outcomes = []
         for verdict in verdicts:
             is_done = verdict.change not in _AS_BEFORE

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mooring.clients.bookkeeping import Books, key_of
 from mooring.clients.client import Client
 from mooring.clients.detecting import Site, is_installed, project_site, user_site, why_no_site
-from mooring.clients.drafts import as_it_was, entries_in, state_of
+from mooring.clients.drafts import as_it_was, state_of
 from mooring.clients.editing.edits import Value
 from mooring.clients.entries import what_next
 from mooring.clients.machine import Machine
@@ -128,8 +128,7 @@ def _standing(
 def _read(books: Books, client: Client, path: Path) -> tuple[dict[str, Value] | None, str]:
     """What stands in the section, or why that cannot be told."""
     try:
-        data = books.files.read(path)
-        return entries_in(client.editor.read(data or b""), client.section), ""
+        return books.entries(client, path), ""
     except UserError as error:
         return None, error.message
 

@@ -5,6 +5,7 @@ it, on single characters only: with groups they can match wrongly before Python 
 """
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,6 +35,8 @@ _PLAIN_COMMA = re.compile(r"[\t\n\r ]*+(,?)[\t\n\r ]*+")
 _WORD = re.compile(r"true|false|null")
 _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
 _JSON5_NAME = re.compile(r"[\w$\u200c\u200d\\]++")
+_MOST_BITS = 1024
+"""Of a number; a larger one is infinite for whoever reads JSON5 with JavaScript."""
 _NAME_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}")
 _ONE_CHARACTER = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 
@@ -249,7 +252,10 @@ class _Scanner:
 def _number(text: str) -> int | float:
     digits = text.lstrip("+-")
     if digits[:2] in ("0x", "0X"):
-        return -int(digits, 16) if text[0] == "-" else int(digits, 16)
+        number = int(digits, 16)
+        if number.bit_length() > _MOST_BITS:
+            return -math.inf if text[0] == "-" else math.inf
+        return -number if text[0] == "-" else number
     try:
         return int(text)
     except ValueError:

@@ -65,6 +65,8 @@ def parse(text: str) -> dict[str, Any]:
         if found and found[1]:
             place = place._replace(line=int(found[1]), column=int(found[2]))
         raise Refused(f"this is not TOML: {_ERROR_PLACE.sub('', message)}", place) from None
+    except ValueError:  # a number of more digits than Python converts
+        raise Refused("there is a value in this that cannot be read") from None
     except RecursionError:
         raise Refused(f"this is more than {MOST_DEPTH} levels deep") from None
 

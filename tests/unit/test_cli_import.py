@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from mooring.cli.clients import importing
+from mooring.cli.clients.import_words import as_json_of, show_plan
 from mooring.cli.clients.intake import Circumstances, Intake, Newcomer, Origin, plan_import
 from mooring.clients.detecting import Site
 from mooring.clients.outcomes import Change
 from mooring.clients.table import load_table
 from mooring.clients.understanding import Found, servers_in
 from mooring.errors import UserError
-from mooring.secrets.vault import Vault
+from mooring.secrets.vault import MAX_VALUE_BYTES, Vault
 from mooring.workloads.definition import ServerOptions, dump_options
 from tests.client_home import CLIENTS, ClientHome, target
 
@@ -149,3 +150,37 @@ def test_what_is_replaced_is_what_was_planned(client: str, tmp_path: Path) -> No
         site, [(found.name, target("web"))], planned={found.name: found.entry}
     )
     assert outcome.change is Change.UPDATED and list(home.entries(client)) == ["web"]
+
+
+HALF = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "why"),
+    [
+        ("x", {"url": "http://[::1"}, "another address"),
+        ("x", {**SH, "cwd": "~nosuchuser/x"}, "~nosuchuser/x"),
+        ("x", {"command": "sh", "args": [HALF]}, "cannot be written"),
+        ("x", {"command": HALF}, "cannot be written"),
+        (HALF, SH, "cannot be written"),
+        ("x", {**SH, "env": {"A_TOKEN": f"{HALF}abc"}}, "cannot be written"),
+        ("x", {**SH, "env": {HALF: "abc"}}, "cannot be written"),
+        ("x", {**SH, "env": {"A": "${env:BYTES}"}}, "cannot be written"),
+        ("x", {**SH, "cwd": HALF}, "cannot be written"),
+        ("x", {**SH, "cwd": "a\0b"}, "cannot be written"),
+        ("x", {"command": "sh", "args": ["a\0b"]}, "cannot be written"),
+        ("x", {**SH, "env": {"A_TOKEN": "a\0b"}}, "cannot be written"),
+        ("x", {**SH, "env": {"A=B_TOKEN": "abc"}}, "a name that none can have"),
+        ("x", {**SH, "env": {"A_TOKEN": "x" * (MAX_VALUE_BYTES + 1)}}, "too large"),
+    ],
+)
+def test_an_odd_entry_is_left_and_no_other(
+    name: str, entry: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = planned(origins("cursor", {name: entry, "fine": SH}), environ={"BYTES": "\udcff"})
+    assert [one.name for one in plan.newcomers] == ["fine"]
+    [left] = plan.left
+    assert why in left.why
+    show_plan(plan, [left.origin.site])
+    capsys.readouterr().out.encode()
+    assert json.loads(json.dumps(as_json_of(plan, [])))

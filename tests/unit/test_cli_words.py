@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.cli.terminal.words import laid_out
+from mooring.cli.terminal.words import laid_out, printable
 
 HINT = "mooring logs demo tells more; to change it: mooring run demo --replace -- COMMAND, or mooring rm demo"
 
@@ -27,3 +27,18 @@ def test_an_error_is_broken_between_words() -> None:
         "       /a/path/longer/than/all",
         "       four",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb é 日本 👩‍💻", "a\tb é 日本 👩‍💻"),
+        ("a\n\r\x1b[2J\x7f\x9b", r"a\n\r\x1b[2J\x7f\x9b"),
+        ("\ud800\udfff", r"\ud800\udfff"),
+        ("x\U000e0041\U000e007f", r"x\U000e0041\U000e007f"),
+        ("\xad\u3164\u115f\u202e\u200b", r"\xad\u3164\u115f\u202e\u200b"),
+    ],
+)
+def test_nothing_that_is_printed_pretends_to_be_something_else(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert printable(text).encode()

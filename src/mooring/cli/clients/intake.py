@@ -23,6 +23,7 @@ from mooring.clients.detecting import Site
 from mooring.clients.understanding import Found
 from mooring.errors import UserError
 from mooring.secrets.references import literally, parse
+from mooring.secrets.vault import MAX_VALUE_BYTES
 from mooring.workloads.definition import ServerOptions, same_request
 
 __all__ = [
@@ -52,6 +53,8 @@ _VARIABLE = re.compile(
     r"|\$(?P<plain>\w+)|%(?P<percent>\w+)%|\{env:(?P<curly>\w+)\}"
 )
 """Ways in which clients name a variable of their environment."""
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""NUL, and halves of characters."""
 _OTHERS = re.compile(r"\$\{[A-Za-z][^}]*\}")
 
 
@@ -161,11 +164,17 @@ def _unfit(origin: Origin, given: Circumstances) -> Left | None:
     if found.is_disabled:
         return Left(origin, "it is switched off there")
     if found.url is not None:
-        where = urlsplit(found.url).hostname or "another address"
-        return Left(origin, f"it is reached at {where}; Mooring cannot run servers elsewhere yet")
+        return Left(origin, f"it is reached at {_host(found.url)}; Mooring cannot run servers elsewhere yet")
     if not found.argv:
         return Left(origin, "it names no command")
     return None
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or "another address"
+    except ValueError:
+        return "another address"
 
 
 def _is_ours(found: Found, urls: frozenset[str]) -> bool:
@@ -202,9 +211,26 @@ def _read(origin: Origin, given: Circumstances) -> "_Definition | Left":
     texts = (*found.argv, *found.env.values(), found.cwd or "")
     if others := [name for text in texts for name in _OTHERS.findall(text) if name not in values]:
         return Left(origin, f"it refers to {others[0]}, which only {whose} knows")
-    cwd = folder / Path(_filled(found.cwd or "", values)).expanduser()
+    try:
+        cwd = folder / Path(_filled(found.cwd or "", values)).expanduser()
+    except RuntimeError:
+        return Left(origin, f"nobody knows whose home is meant by its folder {found.cwd}")
     env = tuple(sorted((name, _filled(text, values)) for name, text in found.env.items()))
-    return _Definition(tuple(_filled(word, values) for word in found.argv), env, str(cwd))
+    made = _Definition(tuple(_filled(word, values) for word in found.argv), env, str(cwd))
+    return Left(origin, odd) if (odd := _odd(found.name, made)) else made
+
+
+def _odd(name: str, definition: "_Definition") -> str:
+    """What no program can be given, if there is something."""
+    variables = [variable for variable, _ in definition.env]
+    texts = (name, *definition.argv, definition.cwd, *(text for pair in definition.env for text in pair))
+    if any(_NO_TEXT.search(text) for text in texts):
+        return "it has characters in it that cannot be written"
+    if any(not variable or "=" in variable for variable in variables):
+        return "it has a variable with a name that none can have"
+    if any(len(value.encode()) > MAX_VALUE_BYTES for _, value in definition.env):
+        return "it has a variable that is too large"
+    return ""
 
 
 def _variable(match: re.Match[str]) -> str:

@@ -29,19 +29,22 @@ _OF_KINDS = {"error": RED, "warning": YELLOW}
 _UNSAFE = (
     *(code for code in range(0x20) if code != 0x09),
     *range(0x7F, 0xA0),
+    *(0x00AD, 0x115F, 0x1160, 0x3164, 0xFFA0),  # hyphens that are none, letters without any ink
     *(0x061C, 0x200B, 0x200E, 0x200F),  # (what joins letters and emoji stays)
     *(0x2028, 0x2029),
     *range(0x202A, 0x202F),
     *range(0x2060, 0x206A),
     0xFEFF,
+    *range(0xE0000, 0xE0080),  # tags: a text inside a text, for programs to read
 )
-_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _UNSAFE}
-_ESCAPES |= {0x0A: "\\n", 0x0D: "\\r"}
+_ESCAPES = {code: ascii(chr(code))[1:-1] for code in _UNSAFE}
 
 
 def printable(text: str) -> str:
-    """The text on one line, with control characters other than tab made visible."""
-    return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
+    """The text on one line, with control characters other than tab made visible; it can be encoded."""
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_ESCAPES).encode(errors="backslashreplace").decode()
 
 
 def painted(text: str, colour: str) -> str:

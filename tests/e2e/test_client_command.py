@@ -381,6 +381,32 @@ async def test_what_a_client_has_lost_is_put_right(tmp_path: Path) -> None:
         assert "All entries are as they should be" in await place.done("client", "sync")
 
 
+async def test_a_server_that_does_not_work_yet_is_told_to_those_who_follow_all(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        files = Files(place)
+        await place.done("run", "demo", "--", *DEMO)
+        assert (
+            "would be added to Cursor, too"
+            in (await place.mooring("client", "add", "cursor", "--dry-run"))[2]
+        )
+        assert "are added to Cursor, too" in (await place.mooring("client", "add", "cursor"))[2]
+        status, _, err = await place.mooring("run", "bad", "--", "false")
+        assert status == 1 and "Cursor: bad is added" in err
+        assert "bad" in files.servers()
+
+
+async def test_a_client_that_has_no_entry_follows_no_more_once_it_is_removed(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        files = Files(place)
+        await place.done("run", "demo", "--", *DEMO)
+        await place.done("client", "add", "cursor")
+        await place.done("rm", "demo")
+        await until(lambda: "demo" not in files.servers())
+        assert "are not added any more" in await place.done("client", "rm", "cursor")
+        await place.done("run", "demo", "--", *DEMO)
+        assert "demo" not in files.servers()
+
+
 async def test_uninstalling_leaves_no_entry_and_no_version(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         place.environment["MOORING_STATE_DIR"] = str(tmp_path / "kept")

@@ -58,9 +58,11 @@ def add(draft: Draft, target: Target, project: Path | None, *, force: bool = Fal
     there, mine = draft.there(target.name), draft.mine(target.name)
     if there is not ABSENT and not force and not _may_be_ours(draft, target):
         raise _taken(draft, target.name, "add", project, was_ours=mine is not None)
+    is_theirs = there is not ABSENT and not _may_be_ours(draft, target)
     draft.keep_original(target.name)
     change = _put(draft, target, project)
-    return Verdict(target.name, change)
+    note = f"in place of what was there; to have that back: mooring client undo {draft.client.id}"
+    return Verdict(target.name, change, note=note if is_theirs else "")
 
 
 def remove(draft: Draft, name: str, project: Path | None, *, force: bool = False) -> Verdict:

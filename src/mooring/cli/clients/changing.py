@@ -48,8 +48,10 @@ def add(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: Pat
         outcomes += registry.add(site, wanted, force=how.force, dry_run=how.dry_run, follows_all=not servers)
     tell_of_damage(registry)
     status = finish(outcomes, Doing(how.dry_run), as_json=how.as_json, nothing=_nothing(sites, targets))
-    if new and not servers and not how.dry_run and not how.as_json:
-        _tell_of_following(new)
+    if not how.dry_run:
+        new = [site for site in new if site not in _not_following(registry, new)]
+    if new and not servers and not how.as_json:
+        _tell_of_following(new, "would be added" if how.dry_run else "are added")
     return status
 
 
@@ -80,11 +82,11 @@ def _nothing(sites: Sequence[Site], targets: dict[str, Target]) -> str:
     )
 
 
-def _tell_of_following(sites: Sequence[Site]) -> None:
+def _tell_of_following(sites: Sequence[Site], what: str) -> None:
     names = list(dict.fromkeys(site.client.name for site in sites))
     whom = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     where = f" in {shown_path(sites[0].project)}" if sites[0].project is not None else ""
-    tell("note", f"servers that you run from now on are added to {whom}{where}, too")
+    tell("note", f"servers that you run from now on {what} to {whom}{where}, too")
 
 
 def remove(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: Path | None, how: How) -> int:
@@ -100,11 +102,15 @@ def remove(ids: Sequence[str], *, every: bool, servers: Sequence[str], project: 
         command="rm",
     )
     outcomes: list[Outcome] = []
+    followed = len(registry.followers(""))
     for site in sites:
         names = list(dict.fromkeys(servers)) or None
         outcomes += registry.remove(site, names, force=how.force, dry_run=how.dry_run)
     tell_of_damage(registry)
-    nothing = "There is no entry of Mooring there"
+    is_less = len(registry.followers("")) < followed
+    nothing = "There is no entry of Mooring there" + (
+        "; servers that you run from now on are not added any more" if is_less else ""
+    )
     return finish(outcomes, Doing(how.dry_run, is_removal=True), as_json=how.as_json, nothing=nothing)
 
 
@@ -186,10 +192,11 @@ def _tell_of_servers_that_stay(outcomes: Sequence[Outcome]) -> None:
 def sync(repair: str | None, *, as_json: bool) -> int:
     """Have entries as they should be."""
     registry = find_registry()
+    known = registry.servers()  # first: a server that comes after the daemon was asked is not to be removed
     targets = known_targets(reach(start=True))
     if repair is not None:
         registry.repair = cast(Literal["off", "auto"], repair)
-    outcomes = [one for one in registry.sync(targets) if as_json or one.change is not Change.UNCHANGED]
+    outcomes = [one for one in registry.sync(targets, known) if as_json or one.change is not Change.UNCHANGED]
     tell_of_damage(registry)
     status = finish(outcomes, as_json=as_json, nothing="All entries are as they should be")
     if repair is not None and not as_json:

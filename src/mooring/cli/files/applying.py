@@ -22,7 +22,7 @@ from mooring.cli.files.reading import BadFile, Remark
 from mooring.cli.reach import reach
 from mooring.cli.servers.changing import INTERRUPTED, LONG_S, tell_error, told_error, waited
 from mooring.cli.servers.telling import Json
-from mooring.cli.servers.waiting import Job, wait_ready
+from mooring.cli.servers.waiting import Job, NotReady, wait_ready
 from mooring.cli.terminal.live import progress_of
 from mooring.cli.terminal.words import colourful, printable, tell
 from mooring.errors import UserError
@@ -168,9 +168,16 @@ def _tell_clients(plan: Plan, jobs: dict[str, Job]) -> None:
         from mooring.cli.clients.after_run import tell_followers  # noqa: PLC0415 - heavy, not always needed
 
         new = [step.name for step in plan.steps if step.action in (Action.ADD, Action.CHANGE, Action.START)]
-        started = [jobs[name].answer for name in new if name in jobs and jobs[name].error is None]
-        if started:
-            tell_followers(started)
+        there = [found for name in new if name in jobs and (found := _there(jobs[name])) is not None]
+        if there:
+            tell_followers(there)
+
+
+def _there(job: Job) -> Json | None:
+    """The server, if the daemon has it: one that does not work yet may soon."""
+    if isinstance(job.error, NotReady):
+        return job.error.server
+    return job.answer if job.error is None else None
 
 
 def _show(plan: Plan, shown: str) -> None:

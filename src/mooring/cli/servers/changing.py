@@ -64,13 +64,16 @@ def run_server(
 ) -> int:
     """`mooring run`: give the server to the daemon, and wait until it is known whether it works.
 
-    `after`: what is done then, with the server as the daemon tells it; returns the exit status.
+    `after`: what is done then, with the server as the daemon tells it; returns the exit status. Also if it
+    does not work yet: it may soon.
     """
     client = reach(start=True)
     job = Job(name, partial(_run, client, name, body, wait))
     if not waited(client, [job], "is being started", Progress(quiet=as_json)):
         return INTERRUPTED
     if job.error is not None:
+        if after is not None and isinstance(job.error, NotReady):
+            after(job.error.server)
         _show_last_words(job.error)
         raise job.error
     click.echo(json.dumps(job.answer, indent=2) if as_json else job.answer["url"])

@@ -32,6 +32,7 @@ class NotReady(ServerFailed):
     def __init__(self, server: Json) -> None:
         text, hint = why_not_ready(server)
         super().__init__(text, code="not_ready", hint=hint)
+        self.server = server
         self.last_words: list[str] = server["stderr"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mooring.cli.clients import importing
 from mooring.cli.clients.import_words import as_json_of, show_plan
-from mooring.cli.clients.intake import Circumstances, Intake, Newcomer, Origin, plan_import
+from mooring.cli.clients.intake import Circumstances, Intake, Newcomer, Origin, plan_import, should_move
 from mooring.clients.detecting import Site
 from mooring.clients.outcomes import Change
 from mooring.clients.table import load_table
@@ -184,3 +184,98 @@ def test_an_odd_entry_is_left_and_no_other(
     show_plan(plan, [left.origin.site])
     capsys.readouterr().out.encode()
     assert json.loads(json.dumps(as_json_of(plan, [])))
+
+
+def told(plan: Intake, capsys: pytest.CaptureFixture[str]) -> str:
+    """All that a plan shows, to people and to programs."""
+    show_plan(plan, [])
+    return capsys.readouterr().out + json.dumps(as_json_of(plan, []))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-e", "TOKEN=hush"],
+        ["--header", "X-API-Key:hush"],
+        ["--header", "X-API-Key: hush hush"],
+        ["--header=X-Key: hush"],
+        ["Authorization: Basic hush"],
+        ["https://h.example/mcp?a=b&api_key=hush&c=d"],
+        ["--pw", "hush"],
+        ["--password", "-hush"],
+        ["-password", "hush"],
+        ["--env=API_KEY=hush"],
+        ['{"password": "hush hush"}'],
+        ["Server=db;Password=hush!;"],
+        ["--header", "X-Key: ${env:MY_KEY}"],
+        ["${env:DBPW}"],
+        ["--level", "${env:MY_KEY}"],
+    ],
+)
+def test_a_secret_of_a_command_line_is_warned_of_and_not_shown(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {"command": "sh", "args": args}
+    plan = planned(origins("cursor", {"x": entry}), environ={"MY_KEY": "hush", "DBPW": "hush"})
+    [newcomer] = plan.newcomers
+    assert newcomer.has_open_secret and "hush" in " ".join(newcomer.options.argv)
+    seen = told(plan, capsys)
+    assert "looks like a secret" in seen and "hush" not in seen
+
+
+def test_what_is_looked_up_is_not_shown_even_if_it_looks_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    entry = {"command": "sh", "args": ["${env:WHERE}"], "cwd": "${env:FOLDER}"}
+    plan = planned(origins("cursor", {"x": entry}), environ={"WHERE": "hush", "FOLDER": "/"})
+    assert plan.newcomers[0].options.argv == ("sh", "hush")
+    seen = told(plan, capsys)
+    assert "hush" not in seen and "${env:WHERE}" in seen
+
+
+@pytest.mark.parametrize("entry", [{"command": "${env:WHERE}"}, {**SH, "cwd": "/x/${env:WHERE}"}])
+def test_what_is_looked_up_is_in_no_reason_either(
+    entry: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = planned(origins("cursor", {"x": entry}), environ={"WHERE": "hush-hush"})
+    assert not plan.newcomers
+    seen = told(plan, capsys)
+    assert "hush" not in seen and "${env:WHERE}" in seen
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "moves"),
+    [
+        ("CONNECTION_STRING", "Server=db;User=sa;Password=hunter2!;", True),
+        ("HEADERS", '{"Authorization": "Basic dXNlcjpwYXNz"}', True),
+        ("CONFIG", '{"password":"hunter2"}', True),
+        ("KUBECONFIG_DATA", "a: b\ntoken: xyz", True),
+        ("WEBHOOK_URL", "https://hooks.slack.com/services/T000/B000/abcdEFGH1234", True),
+        ("MCP_URL", "https://x.example/mcp?api_key=abc123def", True),
+        ("DATABASE_URL", "postgres://h/db?password=hunter2", True),
+        ("MYSQL_PWD", ".hunter2!x", True),
+        ("DB_PWD", "~tilde", True),
+        ("X_AUTH", "/abc9f8sdf", True),
+        ("SESSION_COOKIE", "/s:abc", True),
+        ("ACCESSKEY", "abcd efgh", True),
+        ("OPENAIKEY", "my pass phrase", True),
+        ("ENCRYPTIONKEY", "0xdeadbeef", True),
+        ("JWT", "../abc", True),
+        ("PIN", "123456", True),
+        ("SSH_AUTH_SOCK", "/dev/null", False),
+        ("AUTH_DIR", "/not/there/at/all", False),
+        ("AUTH_URL", "https://login.example.com/", False),
+        ("AUTH_VERSION", "1.2.3", False),
+        ("KEYBOARD", "de", False),
+        ("PWD", "/tmp", False),
+        ("NOTE", "levels: 1", False),
+    ],
+)
+def test_the_least_sign_of_a_secret_is_enough(variable: str, value: str, moves: bool) -> None:
+    assert should_move(variable, value) is moves
+
+
+def test_a_default_that_may_be_a_secret_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    entry = {"command": "sh", "args": ["${MY_KEY:-hush}", "${LEVEL:-nine}"]}
+    plan = planned(origins("claude-code", {"x": entry}))
+    assert plan.newcomers[0].options.argv == ("sh", "hush", "nine")
+    seen = told(plan, capsys)
+    assert "hush" not in seen and "${LEVEL:-nine}" in seen and "looks like a secret" in seen

@@ -221,6 +221,13 @@ SECRETS = [
     ("API_TOKENS", "abc,def"),
     ("HEADER", "Authorization: Bearer 0123456789"),
     ("DATABASE_URL", "postgres://me:abc@db.internal/notes"),
+    ("MYSQL_PWD", "abc"),
+    ("ACCESSKEY", "abc"),
+    ("CONNECTION", "Server=db;User=sa;Password=abc!;"),
+    ("HEADERS", '{"Authorization": "Basic abc"}'),
+    ("HEADER", "Basic dXNlcjpwYXNz"),
+    ("MCP_URL", "https://x.example/mcp?api_key=abc"),
+    ("WEBHOOK_URL", "https://hooks.slack.com/services/T000/B000/abcdEFGH1234"),
 ]
 HARMLESS = [
     ("GITHUB_TOKEN", ""),
@@ -234,6 +241,11 @@ HARMLESS = [
     ("BASE_URL", "http://localhost:8080/@me"),
     ("PATH", "/usr/bin"),
     ("X", "task-management-server-of-ours"),
+    ("PWD", "/home/me"),
+    ("OPTIONS", '{"max_tokens": 5, "key": true}'),
+    ("OPTIONS", "max_tokens=5;level=9"),
+    ("DSN", "Server=db;Password={secret:x}"),
+    ("TITLE", "Basic usage of a token: see below"),
 ]
 
 
@@ -251,6 +263,23 @@ def test_words_that_look_like_secrets_are_not_shown() -> None:
     words = ["run", "--token", "abc", "--api-key=abc", "--token", "--port", "80", "a b", "ghp_" + "a" * 36]
     assert shown_command(words) == "run --token … --api-key=… --token --port 80 'a b' …"
     assert secret_name("git", "GITHUB_TOKEN") == "git-github-token"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("-e TOKEN=abc x", "-e TOKEN=… x"),
+        ("--env=API_KEY=abc next", "--env=… next"),
+        ("--header X-API-Key:abc", "--header 'X-API-Key: …'"),
+        ("--pw abc --pwd /tmp --pwd abc", "--pw … --pwd /tmp --pwd …"),
+        ("--password -abc --token -v --api-key --x", "--password … --token -v --api-key --x"),
+        ("https://h/mcp?a=b&api_key=abc&c=d", "'https://h/mcp?a=b&api_key=…&c=d'"),
+        ("https://hooks.slack.com/services/T0/B0/abcdef", "https://hooks.slack.com/…"),
+        ("-v tokens:/data sort:key level:9 a=b", "-v tokens:/data sort:key level:9 a=b"),
+    ],
+)
+def test_only_what_looks_like_a_secret_is_not_shown(words: str, shown: str) -> None:
+    assert shown_command(words.split()) == shown
 
 
 def test_a_literal_that_looks_like_a_secret_is_warned_about_and_not_repeated(tmp_path: Path) -> None:

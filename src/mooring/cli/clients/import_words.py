@@ -1,4 +1,5 @@
-"""An import in words: the plan, what became of it, and both as JSON. No value of a variable is in it."""
+"""An import in words: the plan, what became of it, and both as JSON. No value of a variable is in it,
+of the entry's or of ours: a command is shown as it stands in the file, without what looks like a secret."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ def show_plan(plan: Intake, sites: Sequence[Site]) -> None:
     else:
         click.echo("Mooring is to run:")
         for newcomer in plan.newcomers:
-            echo_wrapped(f"{newcomer.name}: {shown_command(newcomer.options.argv)}", "  ")
+            echo_wrapped(f"{newcomer.name}: {shown_command(newcomer.words)}", "  ")
             for line in _details(newcomer):
                 echo_wrapped(line, "    ")
     if left:
@@ -143,7 +144,7 @@ def _imported(newcomer: Newcomer, origin: Origin, result: Result | None) -> Json
     return {
         **_entry(origin),
         "server": newcomer.name,
-        "command": shown_command(newcomer.options.argv),
+        "command": shown_command(newcomer.words),
         "secrets": sorted(newcomer.moved.values()),
         "why": "",
         "done": done,

@@ -1,4 +1,4 @@
-"""From entries of clients' files to servers of Mooring's: a plan. Nothing is read or written here.
+"""From entries of clients' files to servers of Mooring's: a plan. Files are looked for, not read; none is written.
 
 Rules:
 - The same definition in two clients is one server. What Mooring has already is not made again.
@@ -9,13 +9,13 @@ Rules:
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mooring.cli.files.secret_looks import looks_secret, secret_name, word_looks_secret
+from mooring.cli.files.secret_looks import looks_secret, names_a_place, secret_name, word_looks_secret
 from mooring.cli.running.plan import check_server, plan_server
 from mooring.cli.running.run import run
 from mooring.cli.values import RESERVED_NAMES
@@ -45,8 +45,12 @@ _NO_KEY = re.compile(
     r"[~./]|[A-Za-z]:[\\/]|[a-z]+://|v?[0-9]+([.][0-9]+)+|[0-9]{4}-[0-9]{2}-[0-9]{2}|(.*/){2}"
 )
 _TELLTALE = re.compile(
-    r"AUTH|COOKIE|CREDENTIAL|DSN|PASS|PRIVATE|SECRET|SESSION|SIGN|TOKEN|(^|_)(PAT|PW|PWD)(_|$)"
+    r"AUTH|COOKIE|CREDENTIAL|DSN|JWT|PASS|PRIVATE|SECRET|SESSION|SIGN|TOKEN|WEBHOOK"
+    r"|(KEY|PW|PWD)S?(_|$)|(^|_)(PAT|PIN)(_|$)"
 )
+_OF_A_PATH = re.compile(r"[~./]|(.*/){2}")
+_LINE = re.compile(r"^\s*(?P<name>[\w.-]+):\s+\S", re.MULTILINE)
+"""Of a whole document in a variable."""
 
 _VARIABLE = re.compile(
     r"\$\{(?:env:)?(?P<braced>\w+)(?::-(?P<default>[^}]*))?\}"
@@ -90,6 +94,11 @@ class Newcomer:
     has_open_secret: bool
     """A word of its command line looks like one, and stays there."""
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its command as it stands in the file: what is to be put in may be a secret, and is not shown."""
+        return tuple(_VARIABLE.sub(_without_default, word) for word in self.origins[0].found.argv)
+
 
 class Intake(NamedTuple):
     """The plan."""
@@ -130,7 +139,7 @@ def plan_import(origins: Iterable[Origin], given: Circumstances) -> Intake:
             newcomer = _named(definition, members, _Taken(given, taken, secrets))
             check_server(newcomer.options)
         except UserError as error:
-            left += [Left(origin, _sentence(error)) for origin in members]
+            left += [Left(origin, _sentence(error, origin, given)) for origin in members]
         else:
             taken.add(newcomer.name)
             secrets |= newcomer.secrets
@@ -138,10 +147,17 @@ def plan_import(origins: Iterable[Origin], given: Circumstances) -> Intake:
     return Intake(newcomers, left)
 
 
-def _sentence(error: UserError) -> str:
-    """Without the name that was to be given to it."""
+def _sentence(error: UserError, origin: Origin, given: Circumstances) -> str:
+    """Without the name that was to be given to it, and without what was looked up for it."""
     message = re.sub(r"^[a-z0-9-]+: ", "", error.message)
-    return f"{message} ({error.hint})" if error.hint else message
+    said = f"{message} ({error.hint})" if error.hint else message
+    found = origin.found
+    references = {one: _value(one, given) for one in found.refers}
+    if not any(one in text for one in references for text in (found.argv[0], found.cwd or "")):
+        return said
+    for reference, value in references.items():
+        said = said.replace(value, reference) if value else said
+    return said
 
 
 def _join(
@@ -204,7 +220,7 @@ def _read(origin: Origin, given: Circumstances) -> "_Definition | Left":
     for reference in found.refers:
         if (match := _VARIABLE.fullmatch(reference)) is None:
             return Left(origin, f"it refers to {reference}, which only {whose} knows")
-        value = given.environ.get(_variable(match)) or match["default"]
+        value = _value(reference, given)
         if value is None:
             return Left(origin, f"it refers to the variable {_variable(match)}, which is not set here")
         values[reference] = value
@@ -231,6 +247,19 @@ def _odd(name: str, definition: "_Definition") -> str:
     if any(len(value.encode()) > MAX_VALUE_BYTES for _, value in definition.env):
         return "it has a variable that is too large"
     return ""
+
+
+def _without_default(match: re.Match[str]) -> str:
+    default = match["default"] or ""
+    return match[0].replace(f":-{default}", ":-…") if should_move(_variable(match), default) else match[0]
+
+
+def _value(reference: str, given: Circumstances) -> str | None:
+    """What is to be put for it."""
+    if (match := _VARIABLE.fullmatch(reference)) is None:
+        return None
+    value: str | None = given.environ.get(_variable(match)) or match["default"]
+    return value
 
 
 def _variable(match: re.Match[str]) -> str:
@@ -309,7 +338,19 @@ def _made(name: str, definition: _Definition, origins: list[Origin], taken: _Tak
         moved=moved,
         secrets=secrets,
         is_new=True,
-        has_open_secret=any(word_looks_secret(definition.argv, at) for at in range(len(definition.argv))),
+        has_open_secret=_has_open_secret(definition.argv, origins, given),
+    )
+
+
+def _has_open_secret(words: Sequence[str], origins: list[Origin], given: Circumstances) -> bool:
+    """By the words themselves, or by the names of variables that stand for them."""
+    if any(word_looks_secret(words, at) for at in range(len(words))):
+        return True
+    references = ((one, _VARIABLE.fullmatch(one)) for origin in origins for one in origin.found.refers)
+    return any(
+        match is not None and should_move(_variable(match), _value(reference, given) or "")
+        for reference, match in references
+        if any(reference in word for origin in origins for word in origin.found.argv)
     )
 
 
@@ -321,8 +362,21 @@ def should_move(variable: str, value: str) -> bool:
         return True
     if value.lower() in ("true", "false", "0", "1", "none", "null"):
         return False
+    name = variable.upper()
+    if _TELLTALE.search(name) and _OF_A_PATH.match(value) and "://" not in value:
+        # Passwords begin with anything. A file that is there is what such a variable may name.
+        return not (names_a_place(name) or _exists(value))
+    if any(_TELLTALE.search(line["name"].upper()) for line in _LINE.finditer(value)):
+        return True
     is_random = _RANDOM.fullmatch(value) is not None and _NO_KEY.match(value) is None
-    return is_random or (_TELLTALE.search(variable.upper()) is not None and not _NO_KEY.match(value))
+    return is_random or (_TELLTALE.search(name) is not None and not _NO_KEY.match(value))
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def _secret_for(server: str, variable: str, value: str, planned: Mapping[str, str], taken: _Taken) -> str:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from mooring.clients import bookkeeping
-from mooring.clients.client import Client
-from mooring.clients.differences import MASK, MOST_LINES, difference
+from mooring.clients.differences import MASK, MOST_LINES, ChangedEntry, difference
+from mooring.clients.editing.edits import Value
 from mooring.clients.entries import Target
 from mooring.clients.looking import fingerprint_of
 from mooring.clients.machine import Machine, Platform
 from mooring.clients.outcomes import Change
-from mooring.clients.records import MAX_ENTRY_BYTES
+from mooring.clients.records import ABSENT, MAX_ENTRY_BYTES, There
 from mooring.clients.registry import Registry
 from mooring.errors import UserError
 from tests.client_home import CLIENTS, FOREIGN, ClientHome, changes, target
@@ -738,84 +738,172 @@ def test_the_difference_has_changed_lines_alone(home: ClientHome) -> None:
     assert all(line.startswith("+") for line in outcome.difference.splitlines())
 
 
+def test_an_entry_that_stays_is_named_over_what_changed_in_it(home: ClientHome) -> None:
+    home.registry().add(home.site("cursor"), [target()])
+
+    [outcome] = home.registry().add(home.site("cursor"), [target(port=5000)])
+
+    assert outcome.difference.splitlines() == [
+        '     "notes": {',
+        '-      "url": "http://127.0.0.1:4737/notes/mcp"',
+        '+      "url": "http://127.0.0.1:5000/notes/mcp"',
+    ]
+
+
 def test_neighbours_in_the_same_line_are_not_shown(home: ClientHome) -> None:
-    home.write(
-        "cursor", '{"mcpServers":{"other":{"command":"npx","env":{"T":"hush-hush"},"x":"' + "y" * 300 + '"}}}'
+    home.write("cursor", '{"mcpServers":{"other":{"command":"npx","env":{"T":"hush-hush"}}}}')
+
+    [outcome] = home.registry().add(home.site("cursor"), [target()])
+
+    assert outcome.difference.splitlines() == [
+        '+    "notes": {',
+        '+      "url": "http://127.0.0.1:4737/notes/mcp"',
+        "+    },",
+    ]
+
+
+SECRETIVE = {
+    "cursor": """{
+  "mcpServers": {
+    "notes": {
+      "command": "/hush/npx",
+      "args": [
+        "--token",
+        "hush-1",
+        ["hush-2", 5318008]
+      ],
+      "url2": "https://h/mcp?key=hush-3",
+      "passphrase": "hush-4",
+      "env": {"A": "\\u0068ush-5", "B": "hu\\/sh", "C": 5318008, "D": null}
+    }
+  }
+}
+""",
+    "goose": """extensions:
+  notes:
+    cmd: hush-0
+    envs:
+      A: >
+        hush-1
+        hush-2
+      B: "\\x68ush-3"
+      C: hush-4
+        hush-5
+      D: 'it''s hush'
+      E: |-
+        hush-6
+""",
+    "codex": """[mcp_servers.notes]
+command = "hush-0"
+args = [
+  "hush-1",
+]
+[mcp_servers.notes.env]
+A = "\\u0068ush-2"
+B = \"\"\"
+hush-3 \\
+  hush-4\"\"\"
+""",
+}
+
+
+@pytest.mark.parametrize("client", SECRETIVE)
+def test_of_an_entry_that_is_not_ours_keys_alone_are_shown(home: ClientHome, client: str) -> None:
+    path = home.write(client, SECRETIVE[client])
+    site = home.site(client)
+    secrets = ("hush", "x68ush", "u0068", "sh-", "5318008", "sh")
+
+    [forced] = home.registry().add(site, [target()], force=True)
+    [undone] = home.registry().undo(client)
+    assert path.read_text() == SECRETIVE[client]
+    [replaced] = home.registry().replace(site, [("notes", target())])
+    home.registry().undo(client)
+    [removed] = home.registry().remove(site, ["notes"], force=True)
+
+    for outcome in (forced, undone, replaced, removed):
+        assert "A" in outcome.difference and "notes" in outcome.difference
+        assert MASK in outcome.difference
+        assert [text for text in secrets if text in outcome.difference] == [], outcome.difference
+    for outcome in (forced, undone, replaced):
+        assert ":4737/notes/mcp" in outcome.difference
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_user_added_to_our_entry_is_masked(home: ClientHome, client: str) -> None:
+    site = home.site(client)
+    home.registry().add(site, [target()])
+    edited = {**home.entries(client)["notes"], "headers": {"Authorization": 'hush "hush" é'}}
+    site.path.write_bytes(
+        site.client.editor.put(site.path.read_bytes(), site.client.section, "notes", edited)
     )
 
-    [outcome] = home.registry().add(home.site("cursor"), [target()])
+    [outcome] = home.registry().remove(site, None, force=True)
 
+    assert "hush" not in outcome.difference
+    assert "Authorization" in outcome.difference
     assert "notes" in outcome.difference
+    assert "/notes/mcp" in outcome.difference or "/opt/mooring" in outcome.difference
+
+
+def test_an_entry_that_is_no_mapping_is_shown_too(home: ClientHome) -> None:
+    home.write("cursor", '{"mcpServers": {"notes": "hush"}}')
+
+    [outcome] = home.registry().remove(home.site("cursor"), ["notes"], force=True)
+
+    assert '-    "notes": {' in outcome.difference
     assert "hush" not in outcome.difference
-    assert "npx" not in outcome.difference
 
 
-def test_neighbours_in_a_short_line_are_not_shown_either(home: ClientHome) -> None:
-    home.write("cursor", '{"mcpServers":{"other":{"command":"npx","args":["--token=hush"]}}}')
+def test_the_daemon_makes_no_differences(home: ClientHome) -> None:
+    home.registry().add(home.site("cursor"), [target()])
+    registry = home.registry()
 
+    assert [one.difference for one in registry.take_out("notes", "x")] == [""]
+    assert [one.difference for one in registry.put_back(target())] == [""]
+
+
+def test_a_difference_is_made_when_nobody_waits_for_the_ledger(
+    home: ClientHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def asks(*_: object) -> str:
+        with home.registry()._books.ledger.held():
+            asked.append(home.states())
+        return "this"
+
+    monkeypatch.setattr(bookkeeping, "difference", asks)
     [outcome] = home.registry().add(home.site("cursor"), [target()])
 
-    assert outcome.difference.splitlines()[0] == "-…}}}"
-    assert "hush" not in outcome.difference
-    assert ":4737/notes/mcp" in outcome.difference
+    assert (outcome.difference, asked) == ("this", [{("cursor", "notes"): "in"}])
 
 
-def test_no_half_of_a_secret_is_left_where_a_line_is_cut() -> None:
-    old, new = b'{"a":{"env":{"T":"hush-hush"}}}', b'{"a":{"env":{"T":"hello"}}}'
+def test_a_difference_is_bounded(home: ClientHome) -> None:
+    client = home.site("cursor").client
+    large: Value = {f"k{n}": ["x", {"y": "z" * 10_000}] for n in range(50_000)}
 
-    assert "ush" not in difference(old, new, {"hush-hush"})
-    assert "hello" in difference(old, new, {"hush-hush"})
+    def lines(before: There, after: There) -> list[str]:
+        return difference(client, [ChangedEntry("notes", before, after, [])]).splitlines()
 
-
-def test_a_secret_in_a_short_line_that_changes_is_masked(home: ClientHome) -> None:
-    home.write("cursor", '{"mcpServers":{"other":{"env":{"T":"hush-hush","n":7}}}}')
-
-    [outcome] = home.registry().add(home.site("cursor"), [target()])
-
-    assert "hush" not in outcome.difference
-    assert '"n":7' not in outcome.difference
-    assert ":4737/notes/mcp" in outcome.difference
-
-
-def test_secrets_that_a_user_added_to_our_entry_are_masked_in_any_format(home: ClientHome) -> None:
-    def is_it(one: Client) -> bool:
-        return one.id == client
-
-    for client in CLIENTS:
-        site = home.site(client)
-        home.registry().add(site, [target()])
-        edited = {**home.entries(client)["notes"], "headers": {"Authorization": 'hush "hush" é'}}
-        site.path.write_bytes(
-            site.client.editor.put(site.path.read_bytes(), site.client.section, "notes", edited)
-        )
-
-        [outcome] = home.registry().take_out("notes", "x", only=is_it)
-
-        assert "hush" not in outcome.difference, client
+    shown = lines(large, {"a": "b"})
+    assert len(shown) == MOST_LINES + 1
+    assert shown[-1].endswith("lines more")
+    changed = lines({f"a{n}": 1 for n in range(1000)}, {f"b{n}": 1 for n in range(1001)})
+    assert changed[0] == '     "notes": {'
+    assert changed[-1] == f"… and {2 * 1001 - MOST_LINES + 3 - 2:,} lines more", "shown as a whole"
+    assert max(map(len, lines(ABSENT, {"k" * 100_000: "x"}))) < 200
+    many = [ChangedEntry(f"n{n}", ABSENT, {"a": "b"}, []) for n in range(1000)]
+    assert len(difference(client, many).splitlines()) == MOST_LINES + 1
 
 
-def test_a_secret_of_several_lines_is_masked(home: ClientHome) -> None:
-    lines = ["K: |-", "  hush-one", "  hush-two", "L: 'it''s hush'"]
-    home.write("goose", "extensions:\n  other:\n    envs:\n" + "".join(f"      {line}\n" for line in lines))
+def test_what_cannot_be_shown_is_named(home: ClientHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> bytes:
+        raise ZeroDivisionError
 
-    [outcome] = home.registry().remove(home.site("goose"), ["other"], force=True)
+    client = home.site("cursor").client
+    monkeypatch.setattr(type(client.editor), "put", fails)
 
-    assert "hush" not in outcome.difference
-    assert "K:" in outcome.difference
-
-
-def test_a_difference_is_bounded() -> None:
-    shown = difference(None, b"\n".join(b"%d" % n for n in range(5000)))
-
-    assert len(shown.splitlines()) == MOST_LINES + 1
-    assert shown.endswith(f"… and {5000 - MOST_LINES:,} lines more")
-    assert len(difference(b"x" * 100_000, b"y" * 100_000)) < 1000
-
-
-def test_only_what_differs_of_long_lines_is_shown() -> None:
-    before = b"a" * 500 + b"OLD" + b"z" * 500
-
-    assert difference(before, before.replace(b"OLD", b"NEW")) == "-…aOLDz…\n+…aNEWz…"
+    assert difference(client, [ChangedEntry("notes", {"a": "hush"}, ABSENT, [])]) == f'-"notes": {MASK}'
 
 
 # One file is never the trouble of another

@@ -21,7 +21,7 @@ from msgspec import structs
 from mooring.clients.backups import Backups
 from mooring.clients.client import Client
 from mooring.clients.detecting import Site
-from mooring.clients.differences import difference, private_values
+from mooring.clients.differences import difference
 from mooring.clients.drafts import Draft, as_it_was, entries_in
 from mooring.clients.editing.edits import Value
 from mooring.clients.files import Changed, Files
@@ -132,33 +132,42 @@ class Books:
         `undone`: that change is undone by this one. Raises UserError: the file is in trouble, and as it was.
         """
         with self.held() as contents:
-            record = self._record(contents, site.path)
-            if undone is not None and undone not in record.changes:
-                raise UserError(f"{site.path}: somebody else has undone it just now", code="already_undone")
-            elsewhere = _elsewhere(contents, record.path)
-            drafts: list[tuple[Draft, list[Verdict]]] = []
-
-            def edit(data: bytes | None) -> bytes | None:
-                draft = Draft(site.client, data, record, elsewhere)
-                drafts.append((draft, decide(draft)))
-                if draft.is_change and not dry_run:
-                    self._intend(contents, record, change, draft)
-                return draft.result
-
             change = _Change(site, self._number(contents) if is_command else None, follow, undone)
-            if dry_run:
-                edit(self.files.read(site.path))
-                if drafts[-1][0].is_change:
-                    self.files.check(site.path)
-                return _done(*drafts[-1])
-            try:
-                changed = self.files.change(site.path, edit, keep=is_command and undone is None)
-            except Exception:
-                self.settle(contents)
-                raise
-            draft, verdicts = _made(drafts, changed)
-            self._finish(contents, record, change, draft, changed)
-            return _done(draft, verdicts)
+            draft, verdicts = self._change(contents, change, decide, dry_run=dry_run)
+        # For people alone, and once nobody waits for us any more.
+        return Done(verdicts, difference(site.client, draft.changed()) if is_command else "")
+
+    def _change(
+        self, contents: Contents, change: "_Change", decide: Decide, *, dry_run: bool
+    ) -> tuple[Draft, list[Verdict]]:
+        site, undone = change.site, change.undone
+        record = self._record(contents, site.path)
+        if undone is not None and undone not in record.changes:
+            raise UserError(f"{site.path}: somebody else has undone it just now", code="already_undone")
+        elsewhere = _elsewhere(contents, record.path)
+        drafts: list[tuple[Draft, list[Verdict]]] = []
+
+        def edit(data: bytes | None) -> bytes | None:
+            draft = Draft(site.client, data, record, elsewhere)
+            drafts.append((draft, decide(draft)))
+            if draft.is_change and not dry_run:
+                self._intend(contents, record, change, draft)
+            return draft.result
+
+        if dry_run:
+            edit(self.files.read(site.path))
+            if drafts[-1][0].is_change:
+                self.files.check(site.path)
+            return drafts[-1]
+        try:
+            keep = change.command is not None and undone is None
+            changed = self.files.change(site.path, edit, keep=keep)
+        except Exception:
+            self.settle(contents)
+            raise
+        draft, verdicts = _made(drafts, changed)
+        self._finish(contents, record, change, draft, changed)
+        return draft, verdicts
 
     def drop_unknown(self, server: str) -> None:
         """Entries of a server for clients that this version does not know: nobody can look at them."""
@@ -338,22 +347,3 @@ def _elsewhere(contents: Contents, path: str) -> list[Owned]:
     real = os.path.realpath(path)
     others = (record for record in contents.files.values() if record.path != path and record.entries)
     return [one for record in others if os.path.realpath(record.path) == real for one in record.entries]
-
-
-def _done(draft: Draft, verdicts: list[Verdict]) -> Done:
-    if not draft.is_change:
-        return Done(verdicts)
-    ours = {text for owned in draft.entries for text in _texts(owned.wrote)}
-    private = private_values(draft.documents, ours)
-    return Done(verdicts, difference(draft.before, draft.result, private))
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-    elif isinstance(value, str):
-        yield value

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from msgspec import structs
 
 from mooring.clients.client import Client, FormatName
+from mooring.clients.differences import ChangedEntry
 from mooring.clients.editing.edits import Section, Value, complete, same
 from mooring.clients.entries import is_as_wanted
 from mooring.clients.outcomes import EntryState
@@ -49,17 +50,12 @@ class Draft:
         self._editor, self._section = client.editor, client.section
         self._owned_before = record.entries
         self._elsewhere = elsewhere
-        self._document = self._editor.read(data or b"")
-        self._there = entries_in(self._document, self._section)
+        self._there = entries_in(self._editor.read(data or b""), self._section)
         self._there_before = dict(self._there)
 
     def there(self, name: str) -> There:
         """What stands under that name now."""
         return self._there.get(name, ABSENT)
-
-    def names(self) -> list[str]:
-        """Under which something stands."""
-        return list(self._there)
 
     def put(self, name: str, entry: dict[str, Value]) -> bool:
         """Have that entry stand there; False: it did. Raises Refused, and is as before."""
@@ -153,10 +149,18 @@ class Draft:
         """Has the file to be written?"""
         return self.result != self.before
 
-    @property
-    def documents(self) -> list[Value]:
-        """All that is said in the file, before and now, but for what stays the same."""
-        return [self._document, self._there]
+    def changed(self) -> list[ChangedEntry]:
+        """Entries that are not what they were."""
+        versions = ((name, *self._versions(name)) for name in self._names())
+        return [
+            ChangedEntry(name, before, after, self._wrote(name))
+            for name, before, after in versions
+            if not same(before, after)
+        ]
+
+    def _wrote(self, name: str) -> list[Value]:
+        owned = (one for one in (*self._owned_before, *self.entries) if one.section == self._section)
+        return [one.wrote for one in (*owned, *self._elsewhere) if one.name == name]
 
     def steps(self) -> tuple[Step, ...]:
         """What is done to entries, so that it can be seen later whether it was."""

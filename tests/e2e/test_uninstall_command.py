@@ -133,15 +133,19 @@ async def test_an_entry_that_the_user_changed_is_left_and_named(tmp_path: Path) 
         place.mark = f"HOME={user}"
         await place.done("run", "one", "--client", "cursor", "--", *DEMO)
         cursor.write_bytes(cursor.read_bytes().replace(b"/one/mcp", b"/one/sse"))
-        mine = place.state / "clients" / "notes.txt"
-        mine.write_text("years of work")
+        clients = place.state / "clients"
+        names = ("notes.txt", "ledger.ods", "locks/poetry.lock", "backups/my-own/20240131")
+        mine = [clients / name for name in names]
+        for path in mine:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("years of work")
         status, out, err = await place.mooring("uninstall", "--yes")
         assert status == 1 and "The rest is done" in out
         assert 'left in ~/.cursor/mcp.json (the entry "one" was changed by somebody: left there)' in err
         assert b"/one/sse" in cursor.read_bytes()
         await place.done("client", "rm", "cursor", "--server", "one", "--force")
         await place.done("uninstall", "--yes")
-        assert [path for path in place.state.rglob("*") if path.is_file()] == [mine]
+        assert {path for path in place.state.rglob("*") if path.is_file()} == set(mine)
 
 
 def kept(place: Home) -> dict[str, bytes]:

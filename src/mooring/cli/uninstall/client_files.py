@@ -14,6 +14,10 @@ from mooring.host.places import Places
 __all__ = ["ClientFiles"]
 
 DAMAGED = "ledger.damaged-*"
+LEDGER = ("ledger.json", "ledger.json.new", "ledger.lock", DAMAGED)
+KEY = f"*-{'[0-9a-f]' * 16}"
+"""What is kept about a client's file is named so: see `clients.backups.key_of`."""
+NUMBER = "[0-9]" * 8
 
 
 class ClientFiles:
@@ -77,24 +81,29 @@ class ClientFiles:
 
     def made(self) -> Iterator[Path]:
         """What may be deleted."""
-        for folder, kept in self._made_folders().items():
-            yield from folder.glob(kept) if kept else ()
+        for folder, patterns in self._made_folders().items():
+            for pattern in patterns:
+                yield from folder.glob(pattern)
 
     def folders(self) -> list[Path]:
         """Likewise if they are empty; each before the one that it is in."""
         return list(reversed(self._made_folders()))
 
-    def _made_folders(self) -> dict[Path, str]:
+    def _made_folders(self) -> dict[Path, tuple[str, ...]]:
         """Each after the one that it is in; and what is ours there. None that is elsewhere, behind a link."""
         if self.is_kept:
             return {}
         clients, backups = self._clients, self._clients / "backups"
-        folders = {clients: "ledger.*", clients / "locks": "*.lock", clients / "exchanges": "*.note*"}
+        folders: dict[Path, tuple[str, ...]] = {
+            clients: LEDGER,
+            clients / "locks": (f"{KEY}.lock",),
+            clients / "exchanges": (f"{KEY}.note", f"{KEY}.note.new"),
+        }
         for one in (backups, backups / "aside"):
-            folders[one] = ""
-            found = () if _is_linked(one, self._state) else one.glob("*-*")
-            folders |= {path: "[0-9]" * 8 for path in found if path.is_dir()}
-        return {folder: kept for folder, kept in folders.items() if not _is_linked(folder, self._state)}
+            folders[one] = ()
+            found = () if _is_linked(one, self._state) else one.glob(KEY)
+            folders |= {path: (NUMBER,) for path in found if path.is_dir()}
+        return {folder: ours for folder, ours in folders.items() if not _is_linked(folder, self._state)}
 
 
 def _is_linked(folder: Path, state: Path) -> bool:

@@ -158,3 +158,25 @@ def test_what_somebody_changed_and_then_had_removed_comes_not_back(home: ClientH
     there = path.read_bytes()
     assert not [one for one in home.registry().leave() if one.change is Change.REFUSED]
     assert path.read_bytes() == there
+
+
+def test_an_entry_that_the_user_made_their_own_is_back_though_ours_was_forced_over_it(
+    home: ClientHome,
+) -> None:
+    path = home.write("cursor", '{"mcpServers": {}}')
+    home.registry().add(home.site("cursor"), [target()])
+    path.write_text('{"mcpServers": {"notes": {"command": "mine", "args": ["a"]}}}')
+    home.registry().add(home.site("cursor"), [target()], force=True)
+    path.write_text(path.read_text().replace("{", "{ ", 1))
+    home.registry().leave()
+    assert home.entries("cursor") == {"notes": {"command": "mine", "args": ["a"]}}
+
+
+def test_an_entry_of_ours_that_was_recognised_is_no_entry_of_somebody_else(home: ClientHome) -> None:
+    path = home.write("cursor", '{"mcpServers": {}}')
+    home.registry().add(home.site("cursor"), [target()])
+    (home.state / "ledger.json").unlink()
+    assert changes(home.registry().sync({"notes": target()})) == ["unchanged"]
+    path.write_text(path.read_text().replace("{", "{ ", 1))
+    home.registry().leave()
+    assert home.entries("cursor") == {}

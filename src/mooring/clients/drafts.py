@@ -118,9 +118,10 @@ class Draft:
         return Owned(self.client.id, server, name, self._section, self.client.format, wrote, project)
 
     def keep_original(self, name: str) -> None:
-        """Remember what stands there, if it never was ours: something of ours takes its place."""
+        """Remember what stands there, if it is not ours (any more): something of ours takes its place."""
         there = self.there(name)
-        if self.owners(name) or not isinstance(there, dict) or not keepable(there):
+        owners = (*self.owners(name), *self.elsewhere(name))
+        if any(is_ours(one, there) for one in owners) or not isinstance(there, dict) or not keepable(there):
             return
         self.drop_original(name)
         kept = Original(self.client.id, self._section, self.client.format, name, there)

@@ -213,7 +213,7 @@ def test_a_name_that_is_taken_gets_a_number() -> None:
     other = {"command": "sh", "args": ["-c", "false"]}
     found = [*origins("cursor", {"My a": SH, "my-a": other, "api": SH}), *origins("zed", {"my_a": other})]
     names = [one.name for one in planned(found, known={"my-a-2": None}).newcomers]
-    assert names == ["my-a", "my-a-3", "api-2"], "the third is not Mooring's to give: it is part of its URLs"
+    assert names == ["my-a-3", "my-a", "api-2"], "the third is not Mooring's to give: it is part of its URLs"
 
 
 def test_what_mooring_has_already_is_not_made_again() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ def origins(client: str, servers: Mapping[str, Any]) -> list[Origin]:
     return [Origin(Site(one, Path(f"/home/sam/{client}")), found) for found in servers_in(one, document)]
 
 
+CIRCUMSTANCES = Circumstances(
+    known={},
+    urls=frozenset(),
+    look_up_secret=lambda _: None,
+    environ={"PATH": "/usr/bin:/bin", "HOME": str(HOME)},
+    home=Path("/tmp"),
+)
+
+
 def planned(
     found: list[Origin],
     *,
@@ -38,16 +48,13 @@ def planned(
     secrets: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Intake:
-    return plan_import(
-        found,
-        Circumstances(
-            known=known or {},
-            urls=frozenset(),
-            look_up_secret=(secrets or {}).get,
-            environ={"PATH": "/usr/bin:/bin", "HOME": str(HOME), **(environ or {})},
-            home=Path("/tmp"),
-        ),
+    circumstances = replace(
+        CIRCUMSTANCES,
+        known=known or {},
+        look_up_secret=(secrets or {}).get,
+        environ={**CIRCUMSTANCES.environ, **(environ or {})},
     )
+    return plan_import(found, circumstances)
 
 
 def given(newcomers: list[Newcomer], secrets: Mapping[str, str] | None = None) -> list[dict[str, str]]:
@@ -279,3 +286,50 @@ def test_a_default_that_may_be_a_secret_is_not_shown(capsys: pytest.CaptureFixtu
     assert plan.newcomers[0].options.argv == ("sh", "hush", "nine")
     seen = told(plan, capsys)
     assert "hush" not in seen and "${LEVEL:-nine}" in seen and "looks like a secret" in seen
+
+
+def test_what_decides_is_shown_and_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    env = {"LD_PRELOAD": "/tmp/evil.so", "PATH": "/usr/bin", "LEVEL": "seven", "A_TOKEN": "hush"}
+    plan = planned(origins("cursor", {"x": {**SH, "cwd": "/usr", "env": env}}))
+    show_plan(plan, [])
+    seen = capsys.readouterr().out
+    assert "in the folder /usr" in seen and "with the variables LD_PRELOAD, LEVEL, PATH" in seen
+    assert "warning: LD_PRELOAD decides" in seen and "warning: PATH decides" in seen
+    assert "evil" not in seen and "seven" not in seen, "values are not shown"
+    [told] = as_json_of(plan, [])
+    assert (told["folder"], told["variables"]) == ("/usr", ["A_TOKEN", "LD_PRELOAD", "LEVEL", "PATH"])
+    assert len(told["warnings"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "warns"),
+    [
+        ("DYLD_INSERT_LIBRARIES", True),
+        ("NODE_OPTIONS", True),
+        ("PYTHONPATH", True),
+        ("PYTHONSTARTUP", True),
+        ("BASH_ENV", True),
+        ("ENVIRONMENT", False),
+        ("WORLD_MAP", False),
+    ],
+)
+def test_variables_that_decide_what_is_run(name: str, warns: bool) -> None:
+    [newcomer] = planned(origins("cursor", {"x": {**SH, "env": {name: "1"}}})).newcomers
+    assert bool(newcomer.warnings) is warns
+
+
+def test_what_another_entry_of_the_file_is_called_is_taken() -> None:
+    other = {"command": "sh", "args": ["-c", "false"]}
+    found = origins("cursor", {"foo!": SH, "foo": other, "foo?": {"url": "http://h/"}, "bar!": SH})
+    elsewhere = origins("zed", {"bar": {"command": "true"}})
+    names = [(one.origins[0].found.name, one.name) for one in planned([*found, *elsewhere]).newcomers]
+    assert names == [("foo!", "foo-2"), ("foo", "foo"), ("bar!", "bar"), ("bar", "bar-2")]
+    [only] = plan_import(found[:1], CIRCUMSTANCES, found).newcomers
+    assert only.name == "foo-2", "it stays there, if it is not asked for"
+
+
+def test_a_change_of_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    show_plan(planned(origins("cursor", {"My x": SH, "y": SH})), [])
+    lines = capsys.readouterr().out.splitlines()
+    assert """    in place of Cursor's "My x"; its name there changes from My x to my-x""" in lines
+    assert """    in place of Cursor's "y\"""" in lines

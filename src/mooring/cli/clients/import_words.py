@@ -3,12 +3,20 @@ of the entry's or of ours: a command is shown as it stands in the file, without 
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from mooring.cli.clients.intake import Intake, Left, Newcomer, Origin
-from mooring.cli.clients.telling import Doing, client_name, echo_wrapped, outcome_json, show_outcomes
+from mooring.cli.clients.telling import (
+    Doing,
+    client_name,
+    echo_wrapped,
+    outcome_json,
+    show_outcomes,
+    shown_path,
+)
 from mooring.cli.files.secret_looks import shown_command
 from mooring.cli.servers.changing import told_error
 from mooring.cli.servers.telling import Json, count
@@ -73,12 +81,17 @@ def _nothing(sites: Sequence[Site], *, ours: int) -> str:
 
 def _details(newcomer: Newcomer) -> Iterator[str]:
     for origin in newcomer.origins:
-        yield f"in place of {_shown_entry(origin)}"
+        changes = f"; its name there changes from {origin.found.name} to {newcomer.name}"
+        yield f"in place of {_shown_entry(origin)}{changes if origin.found.name != newcomer.name else ''}"
+    if newcomer.folder != str(Path.home()):
+        yield f"in the folder {shown_path(newcomer.folder)}"
+    if kept := [variable for variable in newcomer.variables if variable not in newcomer.moved]:
+        yield f"with the {'variable' if len(kept) == 1 else 'variables'} {', '.join(kept)}"
     for variable, secret in newcomer.moved.items():
         how = "becomes" if secret in newcomer.secrets else "is"
         yield f"the value of {variable} {how} the secret {secret}"
-    if newcomer.has_open_secret:
-        yield "warning: a word of this command looks like a secret, and others on this machine can read it"
+    for warning in newcomer.warnings:
+        yield f"warning: {warning}"
     if not newcomer.is_new:
         yield "which it does already"
 
@@ -145,7 +158,10 @@ def _imported(newcomer: Newcomer, origin: Origin, result: Result | None) -> Json
         **_entry(origin),
         "server": newcomer.name,
         "command": shown_command(newcomer.words),
+        "folder": newcomer.folder,
+        "variables": newcomer.variables,
         "secrets": sorted(newcomer.moved.values()),
+        "warnings": newcomer.warnings,
         "why": "",
         "done": done,
         "error": error,
@@ -157,7 +173,10 @@ def _left(left: Left) -> Json:
         **_entry(left.origin),
         "server": None,
         "command": "",
+        "folder": None,
+        "variables": [],
         "secrets": [],
+        "warnings": [],
         "why": left.why,
         "done": None,
         "error": None,

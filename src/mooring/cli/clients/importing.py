@@ -62,10 +62,10 @@ def import_servers(
         registry, ids, every=every, project=project, meant_by_all=sites_here, command="import"
     )
     places = find_places(os.environ)
-    origins, troubles = _read(sites, registry)
-    origins = _asked_for(origins, entries)
+    there, troubles = _read(sites, registry)
+    origins = _asked_for(there, entries)
     api = _reach_for(dry_run)
-    plan = plan_import(origins, _circumstances(places, api))
+    plan = plan_import(origins, _circumstances(places, api), there)
     if not as_json:
         show_plan(plan, sites)
     for trouble in troubles:

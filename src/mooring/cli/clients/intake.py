@@ -1,8 +1,9 @@
-"""From entries of clients' files to servers of Mooring's: a plan. Files are looked for, not read; none is written.
+"""From entries of clients' files to servers of Mooring's: a plan. Files are looked for, none is read.
 
 Rules:
 - The same definition in two clients is one server. What Mooring has already is not made again.
-- A name becomes one that Mooring can have; one that is taken by something else gets a number.
+- A name becomes one that Mooring can have; one that is taken by something else gets a number. What another
+  entry of the same file is called is taken.
 - A value that looks like a secret becomes a reference to one. To be wrong costs nothing, so the least sign
   is enough. A secret has one value, in all of the plan: nobody is given what was another's.
 - What cannot be run as it is meant is left as it is, and why is told.
@@ -57,6 +58,11 @@ _VARIABLE = re.compile(
     r"|\$(?P<plain>\w+)|%(?P<percent>\w+)%|\{env:(?P<curly>\w+)\}"
 )
 """Ways in which clients name a variable of their environment."""
+_DECIDING = re.compile(
+    r"(LD|DYLD)_.*|PATH|BASH_ENV|ENV|IFS|NODE_(OPTIONS|PATH)|PYTHON(PATH|STARTUP|HOME)|PERL5(LIB|OPT)"
+    r"|RUBY(LIB|OPT)|JAVA_TOOL_OPTIONS|GIT_SSH(_COMMAND)?"
+)
+"""Variables that make a harmless command run something else."""
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """NUL, and halves of characters."""
 _OTHERS = re.compile(r"\$\{[A-Za-z][^}]*\}")
@@ -95,6 +101,27 @@ class Newcomer:
     """A word of its command line looks like one, and stays there."""
 
     @property
+    def variables(self) -> list[str]:
+        """Names of those that the entry sets."""
+        return sorted(self.origins[0].found.env)
+
+    @property
+    def folder(self) -> str:
+        """Where it runs; as it stands in the file, if something is looked up for it."""
+        found = self.origins[0].found
+        is_looked_up = any(one in (found.cwd or "") for one in found.refers)
+        return found.cwd or "" if is_looked_up else str(self.options.cwd)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What one should look at before one agrees."""
+        deciding = [name for name in self.variables if _DECIDING.fullmatch(name.upper())]
+        told = [f"{name} decides what code is run: see its value in the file" for name in deciding]
+        if self.has_open_secret:
+            told.append("a word of this command looks like a secret, and others on this machine can read it")
+        return told
+
+    @property
     def words(self) -> tuple[str, ...]:
         """Its command as it stands in the file: what is to be put in may be a secret, and is not shown."""
         return tuple(_VARIABLE.sub(_without_default, word) for word in self.origins[0].found.argv)
@@ -121,8 +148,8 @@ class Circumstances:
     home: Path
 
 
-def plan_import(origins: Iterable[Origin], given: Circumstances) -> Intake:
-    """What is to be done with these entries."""
+def plan_import(origins: Sequence[Origin], given: Circumstances, neighbours: Iterable[Origin] = ()) -> Intake:
+    """What is to be done with these entries; `neighbours`: others of the same files, which stay."""
     left: list[Left] = []
     groups: list[tuple[_Definition, list[Origin]]] = []
     for origin in origins:
@@ -134,9 +161,13 @@ def plan_import(origins: Iterable[Origin], given: Circumstances) -> Intake:
     newcomers: list[Newcomer] = []
     taken: set[str] = set()
     secrets: dict[str, str] = {}
+    entries: dict[Site, set[str]] = {}
+    for site, found in (*origins, *neighbours):
+        if not _is_ours(found, given.urls):
+            entries.setdefault(site, set()).add(found.name)
     for definition, members in groups:
         try:
-            newcomer = _named(definition, members, _Taken(given, taken, secrets))
+            newcomer = _named(definition, members, _Taken(given, taken, secrets, entries))
             check_server(newcomer.options)
         except UserError as error:
             left += [Left(origin, _sentence(error, origin, given)) for origin in members]
@@ -280,9 +311,15 @@ class _Taken(NamedTuple):
     names: set[str]
     secrets: dict[str, str]
     """Of this plan: their values, by name."""
+    entries: Mapping[Site, set[str]]
+    """Names in files, but those of entries that lead to Mooring already."""
 
     def __repr__(self) -> str:
         return f"<{len(self.names)} names, {len(self.secrets)} secrets>"
+
+    def is_of_another(self, name: str, origins: Iterable[Origin]) -> bool:
+        """Is an entry called so, beside one of these?"""
+        return any(name in self.entries[site] and name != found.name for site, found in origins)
 
     def awaited(self, name: str) -> set[str]:
         """Secrets that servers other than this one name, and would be given."""
@@ -303,7 +340,7 @@ def _named(definition: _Definition, origins: list[Origin], taken: _Taken) -> New
     while True:
         name = _numbered(base, number, LONGEST_NAME)
         number += 1
-        if name in taken.names or name in RESERVED_NAMES:
+        if name in taken.names or name in RESERVED_NAMES or taken.is_of_another(name, origins):
             continue
         made = _made(name, definition, origins, taken)
         if name not in known:

@@ -56,10 +56,11 @@ def each(
 def add(draft: Draft, target: Target, project: Path | None, *, force: bool = False) -> Verdict:
     """The entry of a server, in and ours."""
     there, mine = draft.there(target.name), draft.mine(target.name)
-    if there is not ABSENT and not force and not _may_be_ours(draft, target):
-        raise _taken(draft, target.name, "add", project, was_ours=mine is not None)
     is_theirs = there is not ABSENT and not _may_be_ours(draft, target)
-    draft.keep_original(target.name)
+    if is_theirs and not force:
+        raise _taken(draft, target.name, "add", project, was_ours=mine is not None)
+    if is_theirs:
+        draft.keep_original(target.name)
     change = _put(draft, target, project)
     note = f"in place of what was there; to have that back: mooring client undo {draft.client.id}"
     return Verdict(target.name, change, note=note if is_theirs else "")

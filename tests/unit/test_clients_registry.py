@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mooring.clients import bookkeeping
+from mooring.clients.detecting import Site
 from mooring.clients.differences import MASK, MOST_LINES, ChangedEntry, difference
 from mooring.clients.editing.edits import Value
 from mooring.clients.entries import Target
@@ -724,6 +725,33 @@ def test_a_site_may_follow_all_until_all_is_removed(home: ClientHome) -> None:
 
     registry.remove(home.site("cursor"), None)
     assert registry.followers("new") == []
+
+
+def test_a_copy_in_an_old_file_that_somebody_changes_meanwhile_is_left(
+    home: ClientHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = home.site("devin")
+    old = home.home / ".config/devin/config.json"
+    home.registry().add(site, [target(), target("mail")])
+    old.write_bytes(site.path.read_bytes())
+    registry = home.registry()
+    there = registry._there
+
+    def changed_since(of: Site) -> dict[str, Value]:
+        found = there(of)
+        old.write_text(old.read_text().replace("127.0.0.1:4737/notes", "mine.example"))
+        return found
+
+    monkeypatch.setattr(registry, "_there", changed_since)
+    outcomes = registry.remove(site, None)
+
+    assert [(one.path, one.server, one.change) for one in outcomes] == [
+        (site.path, "notes", "removed"),
+        (site.path, "mail", "removed"),
+        (old, "mail", "removed"),
+        (old, "notes", "refused"),
+    ]
+    assert "mine.example" in old.read_text() and "mail" not in old.read_text()
 
 
 # Differences

@@ -149,10 +149,13 @@ class Registry:
         """What is ours in a file that the client used before: by the ledger, or the same as in the new."""
         record = self._books.peek().record(key_of(site.path))
         ours = {one.name for one in record.entries if one.client == site.client.id}
-        there = self._there(site)
-        copied = {
-            name for name, one in written.items() if is_as_wanted(site.client, there.get(name), one.wrote)
-        }
+
+        def is_copied(name: str, there: There) -> bool:
+            if there is ABSENT or name not in written:
+                return False
+            return is_as_wanted(site.client, there, written[name].wrote)
+
+        copied = {name for name, there in self._there(site).items() if is_copied(name, there)}
         wanted = [name for name in sorted(ours | copied) if names is None or name in names]
         if not wanted:
             return []
@@ -161,7 +164,7 @@ class Registry:
             return decisions.each(draft, wanted, str, lambda name: one(draft, name))
 
         def one(draft: Draft, name: str) -> Verdict:
-            is_copy = draft.mine(name) is None and name in copied
+            is_copy = draft.mine(name) is None and is_copied(name, draft.there(name))
             return decisions.remove(draft, name, None, force=force or is_copy)
 
         return self._change(site, wanted, decide, is_removal=True, dry_run=dry_run)

@@ -116,6 +116,7 @@ def test_no_file_of_a_client_is_opened(home: Path) -> None:
     for client in TABLE.values():
         for path in here.paths([*client.files[Platform.LINUX], *(old.file for old in client.legacy)]):
             made(Path(path))
+    made(home / ".lmstudio-home-pointer")
     run = [sys.executable, "-c", LOOKING, str(home)]
     *opened, last = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
     sites, is_any_missing, old = last.split()
@@ -193,10 +194,23 @@ def test_a_pointer_leads_to_the_file(home: Path) -> None:
     assert place(studio, here) == home / "models/lmstudio/mcp.json"
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"relative/path", b"/x" * 5000])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"relative/path", b"/x" * 5000, b"/a\0b"])
 def test_a_pointer_that_leads_nowhere_is_ignored(home: Path, content: bytes) -> None:
     home.mkdir()
     (home / ".lmstudio-home-pointer").write_bytes(content)
+    assert place(TABLE["lm-studio"], machine(home)) == home / ".lmstudio/mcp.json"
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "circle"])
+def test_a_pointer_that_is_no_file_is_ignored(home: Path, what: str) -> None:
+    pointer = home / ".lmstudio-home-pointer"
+    home.mkdir()
+    if what == "pipe":
+        os.mkfifo(pointer)
+    elif what == "folder":
+        pointer.mkdir()
+    else:
+        pointer.symlink_to(pointer)
     assert place(TABLE["lm-studio"], machine(home)) == home / ".lmstudio/mcp.json"
 
 

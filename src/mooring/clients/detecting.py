@@ -1,6 +1,7 @@
 """Which clients are on a machine, and which of a client's files counts: by `stat` alone.
 
-No file of a client is opened here. On macOS reading another program's files asks the user for permission;
+No file of a client is opened here, but for one: a pointer to where all others are (`pointer_file`), which is
+read like any file that may be hostile. On macOS reading another program's files asks the user for permission;
 looking whether they are there does not.
 """
 
@@ -13,7 +14,9 @@ import msgspec
 
 from mooring.clients.client import Client, Place, keys_of
 from mooring.clients.editing.edits import Section
+from mooring.clients.looking import look, real_path
 from mooring.clients.machine import Machine
+from mooring.errors import UserError
 
 __all__ = [
     "Site",
@@ -130,10 +133,12 @@ def _overridden(client: Client, machine: Machine) -> list[PurePath]:
 def _pointed(client: Client, machine: Machine) -> str | None:
     for path in machine.paths([client.pointer_file] if client.pointer_file else []):
         try:
-            with Path(path).open("rb") as file:
-                return file.read(_POINTER_BYTES).decode().strip() or None
-        except (OSError, UnicodeDecodeError):
+            seen = look(real_path(Path(path)))
+            pointed = seen.data[:_POINTER_BYTES].decode().strip() if seen else ""
+        except (UserError, UnicodeDecodeError):
             continue
+        if pointed and pointed.isprintable():
+            return pointed
     return None
 
 

@@ -96,7 +96,7 @@ def test_a_secret_that_came_to_be_kept_meanwhile_is_not_overwritten(tmp_path: Pa
     plan = planned(origins("cursor", {"a": {**SH, "env": {"A_TOKEN": "x", "B_TOKEN": "y"}}}))
     vault.put("a-b-token", "of somebody else")
     with pytest.raises(UserError, match="a-b-token"):
-        importing._keep(vault, plan.newcomers)
+        importing._keep(vault, plan.newcomers, "again")
     assert {name: vault.look_up(name) for name in vault.all()} == {"a-b-token": "of somebody else"}
 
 
@@ -123,7 +123,7 @@ def test_forgetting_a_server_keeps_the_secrets_of_others(tmp_path: Path) -> None
     found = origins("cursor", {"a": {**SH, "env": env}, "a-api": {**SH, "env": {"KEY": "same"}}})
     newcomers = planned(found).newcomers
     assert [one.moved for one in newcomers][1] == {"KEY": "a-api-key"}, "one value, one name"
-    importing._keep(vault, newcomers)
+    importing._keep(vault, newcomers, "again")
     daemon: Any = Daemon(newcomers)
     importing._forget(daemon, vault, newcomers[0])
     assert list(vault.all()) == ["a-api-key"]
@@ -333,3 +333,11 @@ def test_a_change_of_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert """    in place of Cursor's "My x"; its name there changes from My x to my-x""" in lines
     assert """    in place of Cursor's "y\"""" in lines
+
+
+def test_what_is_to_be_asked_for_again_is_never_more() -> None:
+    command = importing._command
+    assert command([], every=False, entries=[], project=None) == "mooring client import"
+    assert command([], every=True, entries=[], project=None) == "mooring client import --all"
+    asked = command(["zed", "cursor"], every=False, entries=["a b", "c"], project=Path("/x y"))
+    assert asked == "mooring client import zed cursor --server 'a b' --server c --project '/x y'"

@@ -41,6 +41,8 @@ class Result(NamedTuple):
     """None: it does not work."""
     error: Exception | None
     outcomes: list[Outcome]
+    followers: Sequence[Outcome] = ()
+    """Of clients that did not run it, and are to have all servers."""
 
     @property
     def has_failed(self) -> bool:
@@ -109,6 +111,7 @@ def tell_results(results: Sequence[Result]) -> None:
             continue
         click.echo(f"{newcomer.name} is run by Mooring: {result.server['url']}")
         done = [one for one in result.outcomes if one.change is not Change.REFUSED]
+        done += [one for one in result.followers if one.change not in (Change.REFUSED, Change.UNCHANGED)]
         for one in done:
             then = f": {one.next}" if one.next else ""
             echo_wrapped(f"{client_name(one.client)} leads there{then}", "  ")

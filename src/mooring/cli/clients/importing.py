@@ -6,6 +6,7 @@ server that does not work is forgotten again, with its secrets. Values are never
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.clients.access import chosen_sites, find_registry, sites_here, target_of, tell_of_damage
 from mooring.cli.clients.import_words import Result, as_json_of, show_plan, tell_results
 from mooring.cli.clients.intake import Circumstances, Newcomer, Origin, plan_import, secrets_of
-from mooring.cli.clients.telling import shown_path
+from mooring.cli.clients.telling import client_name, shown_path
 from mooring.cli.files.known import known_servers
 from mooring.cli.reach import reach
 from mooring.cli.servers.changing import INTERRUPTED, LONG_S, waited
@@ -27,7 +28,8 @@ from mooring.cli.servers.waiting import Job, wait_ready
 from mooring.cli.terminal.live import progress_of
 from mooring.cli.terminal.words import show_error, tell
 from mooring.clients.detecting import Site
-from mooring.clients.outcomes import Outcome
+from mooring.clients.entries import Target
+from mooring.clients.outcomes import Change, Outcome
 from mooring.clients.registry import Registry
 from mooring.clients.understanding import Found, servers_in
 from mooring.errors import MooringError, UserError
@@ -57,6 +59,7 @@ def import_servers(
 ) -> int:
     """`mooring client import`; returns its exit status."""
     registry = find_registry()
+    command = _command(ids, every=every, entries=entries, project=project)
     every = every or not ids
     sites = chosen_sites(
         registry, ids, every=every, project=project, meant_by_all=sites_here, command="import"
@@ -72,18 +75,26 @@ def import_servers(
         show_error(f"{trouble.site.client.id}: {trouble.error.message}", trouble.error.hint)
     results: list[Result] = []
     if plan.newcomers and not dry_run and api is not None:
-        if not _agreed(yes, can_ask=sys.stdin.isatty() and not as_json):
+        if not _agreed(yes, command, can_ask=sys.stdin.isatty() and not as_json):
             return 0
-        done = _carry_out(plan.newcomers, api, registry, Vault(places.secrets), quiet=as_json)
+        done = _carry_out(plan.newcomers, api, registry, Vault(places.secrets), command, quiet=as_json)
         if done is None:
             return INTERRUPTED
-        results = done
+        results = _told_followers(registry, done)
         tell_of_damage(registry)
         if not as_json:
             tell_results(results)
     if as_json:
         click.echo(json.dumps(as_json_of(plan, results), indent=2))
     return 1 if troubles or any(result.has_failed for result in results) else 0
+
+
+def _command(ids: Sequence[str], *, every: bool, entries: Sequence[str], project: Path | None) -> str:
+    """What was asked for, to be asked for again: never more than that."""
+    words = ["mooring", "client", "import", *ids, *(["--all"] if every else [])]
+    for entry in entries:
+        words += ["--server", entry]
+    return shlex.join([*words, *(["--project", str(project)] if project else [])])
 
 
 def _read(sites: Sequence[Site], registry: Registry) -> tuple[list[Origin], list[_Trouble]]:
@@ -135,28 +146,32 @@ def _circumstances(places: Places, api: ApiClient | None) -> Circumstances:
     )
 
 
-def _agreed(yes: bool, *, can_ask: bool) -> bool:
+def _agreed(yes: bool, command: str, *, can_ask: bool) -> bool:
     if yes:
         return True
     if not can_ask:
         raise UserError(
             "this changes the files of AI clients, and there is nobody to ask",
             code="not_agreed",
-            hint="mooring client import --yes",
+            hint=f"{command} --yes",
         )
     return click.confirm("Go on?", default=False)
 
 
 def _carry_out(
-    newcomers: Sequence[Newcomer], api: ApiClient, registry: Registry, vault: Vault, *, quiet: bool
+    newcomers: Sequence[Newcomer],
+    api: ApiClient,
+    registry: Registry,
+    vault: Vault,
+    command: str,
+    *,
+    quiet: bool,
 ) -> list[Result] | None:
-    """None: somebody did not want to wait for it."""
-    _keep(vault, newcomers)
+    """None: somebody did not want to wait for it. `command`: how to ask for it again."""
+    _keep(vault, newcomers, command)
     jobs = [Job(newcomer.name, partial(_run, api, newcomer)) for newcomer in newcomers]
     if not waited(api, jobs, "is being started", progress_of(jobs, quiet=quiet)):
-        click.echo(
-            "the entries of clients are as they were; mooring client import goes on from here", err=True
-        )
+        click.echo(f"the entries of clients are as they were; {command} goes on from here", err=True)
         return None
     working = {
         newcomer.name: job.answer for newcomer, job in zip(newcomers, jobs, strict=True) if job.error is None
@@ -172,7 +187,7 @@ def _carry_out(
     return results
 
 
-def _keep(vault: Vault, newcomers: Iterable[Newcomer]) -> None:
+def _keep(vault: Vault, newcomers: Iterable[Newcomer], command: str) -> None:
     """Their secrets; never over one that came to be kept since they were planned."""
     secrets = {name: value for newcomer in newcomers for name, value in newcomer.secrets.items()}
     for name, value in secrets.items():
@@ -180,7 +195,7 @@ def _keep(vault: Vault, newcomers: Iterable[Newcomer]) -> None:
             raise UserError(
                 f"there is another secret {name} now",
                 code="secret_taken",
-                hint="mooring client import, again",
+                hint=command,
             )
     for name, value in secrets.items():
         vault.put(name, value)
@@ -220,3 +235,28 @@ def _replaced(
         for (_, newcomer), outcome in zip(pairs, done, strict=True):
             outcomes.setdefault(newcomer.name, []).append(outcome)
     return outcomes
+
+
+def _told_followers(registry: Registry, results: Sequence[Result]) -> list[Result]:
+    """Clients that are to have all servers have these too; it is told if one cannot, and is no failure.
+
+    By the same registry: one `undo` takes back all of it.
+    """
+    wanted: dict[Site, list[Target]] = {}
+    for newcomer, server, *_ in results:
+        has_it = {(origin.site.client.id, origin.site.path) for origin in newcomer.origins}
+        for site in () if server is None else registry.followers(newcomer.name):
+            if server is not None and (site.client.id, site.path) not in has_it:
+                wanted.setdefault(site, []).append(target_of(server))
+    try:
+        outcomes = [one for site, targets in wanted.items() for one in registry.add(site, targets)]
+    except MooringError as error:
+        tell("warning", f"other AI clients could not be told: {error.message}")
+        return list(results)
+    for one in outcomes:
+        if one.change is Change.REFUSED:
+            tell("warning", f"{client_name(one.client)} was not told of {one.server}: {one.error}")
+    return [
+        result._replace(followers=[one for one in outcomes if one.server == result.newcomer.name])
+        for result in results
+    ]

@@ -118,6 +118,18 @@ async def test_a_server_that_opens_no_session_is_not_waited_for() -> None:
         assert said(server) == ["initialize"], "which nobody may cancel"
 
 
+async def test_a_server_that_has_no_time_now_is_not_waited_for_and_says_why() -> None:
+    async def busy(_asked: Asked, wire: Wire) -> None:
+        body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"restarted in 60 s: boom"}}'
+        head = b"HTTP/1.1 503 Busy\r\nretry-after: 60\r\ncontent-type: application/json\r\n"
+        wire.send(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+
+    async with raw_server(busy) as server:
+        with pytest.raises(MooringError, match="restarted in 60 s: boom"):
+            await visit(server.url, calling())
+        assert said(server) == ["initialize"]
+
+
 MUTE = (sys.executable, "-c", "import sys; sys.stdin.read()")
 
 

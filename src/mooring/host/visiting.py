@@ -31,6 +31,8 @@ __all__ = ["OPEN_S", "Errand", "VisitOptions", "run"]
 
 OPEN_S = 120.0
 """For a server to open a session, or to answer what is no call: it may have to start first."""
+RETRY_S = 2.0
+"""A server that is busy for longer is not waited for: why it is busy is what one wants to know."""
 CANCEL_S = 2.0
 """For it to hear that a call is cancelled."""
 
@@ -48,7 +50,7 @@ class VisitOptions:
     ca_file: Path | None = None
     capabilities: Json = field(default_factory=dict)
     open_timeout_s: float = OPEN_S
-    policy: RemotePolicy = field(default_factory=RemotePolicy)
+    policy: RemotePolicy = field(default_factory=lambda: RemotePolicy(longest_retry_s=RETRY_S))
 
 
 async def run(

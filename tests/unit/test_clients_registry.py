@@ -754,6 +754,64 @@ def test_a_copy_in_an_old_file_that_somebody_changes_meanwhile_is_left(
     assert "mine.example" in old.read_text() and "mail" not in old.read_text()
 
 
+# Links out of projects
+
+
+@pytest.mark.parametrize("link", ["file", "folder"])
+def test_nothing_is_written_out_of_a_project_unless_forced(home: ClientHome, link: str) -> None:
+    project, outside = home.home / "project", home.home / "outside"
+    project.mkdir()
+    outside.mkdir()
+    real = outside / "mcp.json"
+    real.write_text('{"mcpServers": {}}')
+    if link == "file":
+        (project / ".cursor").mkdir()
+        (project / ".cursor/mcp.json").symlink_to("../../outside/mcp.json")
+    else:
+        (project / ".cursor").symlink_to("../outside")
+    site = home.registry().site("cursor", project)
+
+    for dry_run in (True, False):
+        [refused] = home.registry().add(site, [target()], dry_run=dry_run)
+        assert refused.code == "outside_project"
+        assert str(real) in refused.hint and "--force" in refused.hint
+    assert real.read_text() == '{"mcpServers": {}}'
+
+    assert changes(home.registry().add(site, [target()], force=True)) == ["added"]
+    assert changes(home.registry().add(site, [target(port=5000)])) == ["updated"], "known since"
+    assert changes(home.registry().take_out("notes", "x")) == ["removed"]
+    assert changes(home.registry().put_back(target())) == ["restored"]
+    assert changes(home.registry().remove(site, None)) == ["removed"]
+
+
+def test_a_link_that_leads_elsewhere_since_is_not_followed(home: ClientHome) -> None:
+    project = home.home / "project"
+    (project / ".cursor").mkdir(parents=True)
+    site = home.registry().site("cursor", project)
+    home.registry().add(site, [target()])
+    home.registry().take_out("notes", "x")
+    outside = home.home / "outside.json"
+    outside.write_text("{}")
+    site.path.unlink()
+    site.path.symlink_to(outside)
+
+    home.registry().remove(site, ["other"])
+    [refused] = home.registry().put_back(target())
+
+    assert (refused.code, outside.read_text()) == ("outside_project", "{}")
+
+
+def test_links_inside_a_project_and_to_a_project_are_followed(home: ClientHome) -> None:
+    project = home.home / "project"
+    (project / "settings").mkdir(parents=True)
+    (project / ".cursor").symlink_to("settings")
+    (home.home / "link").symlink_to("project")
+
+    site = home.registry().site("cursor", home.home / "link")
+    assert changes(home.registry().add(site, [target()])) == ["added"]
+    assert (project / "settings/mcp.json").exists()
+
+
 # Differences
 
 

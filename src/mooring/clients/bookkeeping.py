@@ -11,6 +11,7 @@ changed it since, and then the entries tell. So an entry is never lost, and neve
 """
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from mooring.clients.drafts import Draft, as_it_was, entries_in
 from mooring.clients.editing.edits import Value
 from mooring.clients.files import Changed, Files
 from mooring.clients.ledger import Ledger
-from mooring.clients.looking import unreadable
+from mooring.clients.looking import real_path, unreadable
 from mooring.clients.outcomes import Change
 from mooring.clients.records import (
     ABSENT,
@@ -125,14 +126,20 @@ class Books:
         dry_run: bool = False,
         follow: bool | None = None,
         undone: Past | None = None,
+        is_removal: bool = False,
+        force: bool = False,
     ) -> Done:
         """Change the file of a site as `decide` says, and the ledger with it.
 
         `is_command`: with a backup, to be undone. `follow`: whether every new server goes there from now on.
-        `undone`: that change is undone by this one. Raises UserError: the file is in trouble, and as it was.
+        `undone`: that change is undone by this one. `is_removal`: what is ours goes, wherever links lead.
+        `force`: they may lead out of the project. Raises UserError: the file is in trouble, and as it was.
         """
         with self.held() as contents:
-            change = _Change(site, self._number(contents) if is_command else None, follow, undone)
+            real = contents.record(key_of(site.path)).real
+            if not is_removal and undone is None:
+                real = _real_place(site, real, force=force)
+            change = _Change(site, real, self._number(contents) if is_command else None, follow, undone)
             draft, verdicts = self._change(contents, change, decide, dry_run=dry_run)
         # For people alone, and once nobody waits for us any more.
         return Done(verdicts, difference(site.client, draft.changed()) if is_command else "")
@@ -239,7 +246,7 @@ class Books:
             except Exception as error:
                 unreadable(Path(record.path), error)
                 continue
-            if is_done and intent.follows is not None:
+            if is_done:
                 contents.follows = intent.follows
             is_any = True
         return is_any
@@ -270,6 +277,8 @@ class _Change(NamedTuple):
     """What is changed, and how that is written down."""
 
     site: Site
+    real: str
+    """Where the file is, as far as the user knows of it."""
     command: int | None
     """Its number; None: the daemon does it."""
     follow: bool | None
@@ -294,8 +303,13 @@ class _Change(NamedTuple):
             changes = (*changes[:at], *changes[at + 1 :])
             is_made = self.undone.was_made and draft.result is not None
         elif not draft.is_change:
-            originals = tuple(draft.originals)
-            return structs.replace(record, entries=tuple(draft.entries), originals=originals, intent=None)
+            return structs.replace(
+                record,
+                entries=tuple(draft.entries),
+                originals=tuple(draft.originals),
+                real=self.real,
+                intent=None,
+            )
         else:
             is_made = (is_made or draft.before is None) and draft.result is not None
             if self.command is not None:
@@ -305,7 +319,7 @@ class _Change(NamedTuple):
             record,
             entries=tuple(draft.entries),
             originals=tuple(draft.originals),
-            real=str(changed.path) if changed else record.real,
+            real=self.real,
             changes=changes,
             is_made=is_made,
             intent=None,
@@ -332,6 +346,20 @@ class _Change(NamedTuple):
     @property
     def _follow(self) -> Follow:
         return Follow(self.site.client.id, str(self.site.project) if self.site.project else None)
+
+
+def _real_place(site: Site, known: str, *, force: bool) -> str:
+    """Raises UserError: whoever made the project would have us write to a file that is not in it."""
+    real = real_path(site.path)
+    is_known = force or site.project is None or str(real) == known
+    if is_known or (site.project and real.is_relative_to(real_path(site.project))):
+        return str(real)
+    where = f"{site.client.id} --project {shlex.quote(str(site.project))}"
+    raise UserError(
+        f"{site.path} is a link that leads out of the project",
+        code="outside_project",
+        hint=f"it leads to {real}; to have that file changed: mooring client add {where} --force",
+    )
 
 
 def _made(drafts: list[tuple[Draft, list[Verdict]]], changed: Changed) -> tuple[Draft, list[Verdict]]:

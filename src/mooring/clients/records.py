@@ -137,8 +137,8 @@ class Intent(Struct, frozen=True, omit_defaults=True):
     steps: tuple[Step, ...]
     done: "FileRecord"
     """What is written of the file once it is done."""
-    follows: tuple["Follow", ...] | None = None
-    """Likewise; None: as before."""
+    follows: tuple["Follow", ...] = ()
+    """Likewise."""
 
 
 class FileRecord(Struct, frozen=True, omit_defaults=True):
@@ -146,7 +146,7 @@ class FileRecord(Struct, frozen=True, omit_defaults=True):
 
     path: str
     real: str = ""
-    """Where that led when it was changed last."""
+    """Where that led when something was put there last: the user knows of it."""
     entries: tuple[Owned, ...] = ()
     changes: tuple[Past, ...] = ()
     """By commands, the latest last."""

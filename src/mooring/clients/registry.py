@@ -102,7 +102,9 @@ class Registry:
 
         wanted = {target.name: target for target in targets}
         follow = True if follows_all else None
-        return self._change(site, list(wanted), decide, wanted=wanted, dry_run=dry_run, follow=follow)
+        return self._change(
+            site, list(wanted), decide, wanted=wanted, dry_run=dry_run, follow=follow, force=force
+        )
 
     def remove(
         self, site: Site, names: Sequence[str] | None, *, force: bool = False, dry_run: bool = False
@@ -481,11 +483,19 @@ class Registry:
         dry_run: bool = False,
         follow: bool | None = None,
         undone: Past | None = None,
+        force: bool = False,
     ) -> list[Outcome]:
         """`servers`: who is concerned if nothing at all can be done with the file."""
         try:
             verdicts, difference = self._books.change(
-                site, decide, is_command=is_command, dry_run=dry_run, follow=follow, undone=undone
+                site,
+                decide,
+                is_command=is_command,
+                dry_run=dry_run,
+                follow=follow,
+                undone=undone,
+                is_removal=is_removal,
+                force=force,
             )
         except LedgerTrouble:
             raise

@@ -1,6 +1,7 @@
 """From a file to what `mooring run` would have asked for."""
 
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -280,6 +281,13 @@ def test_words_that_look_like_secrets_are_not_shown() -> None:
 )
 def test_only_what_looks_like_a_secret_is_not_shown(words: str, shown: str) -> None:
     assert shown_command(words.split()) == shown
+
+
+@pytest.mark.parametrize("text", ["eyJ", "--a", "--key", "\n", '"a" ', "a=", "://a:", "&a", "basic "])
+def test_a_long_text_is_looked_through_once(text: str) -> None:
+    begun = process_time()
+    assert shown_command(["run", text * 50_000])
+    assert process_time() - begun < 10, "it would be minutes if every part were compared with all others"
 
 
 def test_a_literal_that_looks_like_a_secret_is_warned_about_and_not_repeated(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ _TELLTALE = re.compile(
     r"|(KEY|PW|PWD)S?(_|$)|(^|_)(PAT|PIN)(_|$)"
 )
 _OF_A_PATH = re.compile(r"[~./]|(.*/){2}")
-_LINE = re.compile(r"^\s*(?P<name>[\w.-]+):\s+\S", re.MULTILINE)
+_LINE = re.compile(r"^[ \t]*(?P<name>[\w.-]+):[ \t]+\S", re.MULTILINE)
 """Of a whole document in a variable."""
 
 _VARIABLE = re.compile(

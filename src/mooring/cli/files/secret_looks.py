@@ -35,7 +35,7 @@ _SHAPES = re.compile(
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}"
     r"|AIza[0-9A-Za-z_-]{35}"
     r"|(?:npm|hf)_[A-Za-z0-9]{30,}"
-    r"|eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
+    r"|eyJ[A-Za-z0-9_-]{1,999}\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
     r"|(?i:\bbearer) [A-Za-z0-9._~+/-]{8,}"
     r"|(?i:\bbasic) (?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/]{6,}={0,2}"
@@ -45,7 +45,7 @@ _SHAPES = re.compile(
 )
 _HIDDEN = "…"
 _OF_AN_OPTION = re.compile(
-    r"""(?P<before>--(?P<name>[A-Za-z][\w-]*)(?:=|["']\s*,\s*["']))(?P<value>[^"'\s]+)"""
+    r"""(?P<before>(?<![\w-])--(?P<name>[A-Za-z][\w-]*)(?:=|["']\s*,\s*["']))(?P<value>[^"'\s]+)"""
 )
 """The value of an option, in a command line that stands in a document."""
 _ASSIGNED = re.compile(

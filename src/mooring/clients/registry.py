@@ -6,13 +6,12 @@ One client's trouble is an outcome of that client, never an exception, and never
 
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from mooring.clients import decisions, undoing
-from mooring.clients.bookkeeping import Books, Decide, Verdict, key_of
+from mooring.clients import decisions
+from mooring.clients.bookkeeping import Books, Verdict, key_of
+from mooring.clients.changes import Changes
 from mooring.clients.client import Client
 from mooring.clients.detecting import (
     Site,
@@ -22,21 +21,18 @@ from mooring.clients.detecting import (
     user_site,
     why_no_site,
 )
-from mooring.clients.drafts import Draft, as_it_was
+from mooring.clients.drafts import Draft
 from mooring.clients.editing.edits import Value
-from mooring.clients.entries import Target, entry_for, is_as_wanted, snippet, what_next
-from mooring.clients.ledger import LedgerTrouble
-from mooring.clients.looking import unreadable
+from mooring.clients.entries import Target, entry_for, is_as_wanted
 from mooring.clients.machine import Machine
 from mooring.clients.outcomes import Change, Drift, Outcome, Standing
-from mooring.clients.records import ABSENT, FileRecord, Original, Owned, Past, There, digest
+from mooring.clients.records import ABSENT, Owned, There
+from mooring.clients.returning import Returning
 from mooring.clients.standings import Lookout, sites_of, standings
 from mooring.clients.table import load_table
 from mooring.errors import UserError
 
 __all__ = ["Registry"]
-
-_AS_BEFORE = (Change.UNCHANGED, Change.REFUSED)
 
 
 class Registry:
@@ -45,6 +41,8 @@ class Registry:
     def __init__(self, state: Path, machine: Machine) -> None:
         self._machine = machine
         self._books = Books(state)
+        self._changes = Changes(self._books)
+        self._returning = Returning(self._books, self._changes)
         self._lookout = Lookout(self._books)
 
     def site(self, client_id: str, project: Path | None = None) -> Site:
@@ -102,7 +100,7 @@ class Registry:
 
         wanted = {target.name: target for target in targets}
         follow = True if follows_all else None
-        return self._change(
+        return self._changes.at(
             site, list(wanted), decide, wanted=wanted, dry_run=dry_run, follow=follow, force=force
         )
 
@@ -123,7 +121,7 @@ class Registry:
             return verdicts
 
         follow = False if names is None else None
-        outcomes = self._change(site, wanted, decide, is_removal=True, dry_run=dry_run, follow=follow)
+        outcomes = self._changes.at(site, wanted, decide, is_removal=True, dry_run=dry_run, follow=follow)
         written = {one.name: one for one in mine}
         for old in self._old_sites(site):
             outcomes += self._remove_old(old, names, written, force=force, dry_run=dry_run)
@@ -169,7 +167,7 @@ class Registry:
             is_copy = draft.mine(name) is None and is_copied(name, draft.there(name))
             return decisions.remove(draft, name, None, force=force or is_copy)
 
-        return self._change(site, wanted, decide, is_removal=True, dry_run=dry_run)
+        return self._changes.at(site, wanted, decide, is_removal=True, dry_run=dry_run)
 
     def replace(
         self,
@@ -196,90 +194,19 @@ class Registry:
             )
 
         wanted = {target.name: target for _, target in targets}
-        return self._change(site, list(wanted), decide, wanted=wanted, dry_run=dry_run)
+        return self._changes.at(site, list(wanted), decide, wanted=wanted, dry_run=dry_run)
 
     def undo(self, client_id: str | None = None) -> list[Outcome]:
         """What the last command changed (of that client); the next call goes one command further back."""
-        changes = [
-            (record, past)
-            for record in self._books.peek().files.values()
-            for past in reversed(record.changes)
-            if client_id in (None, past.client) and _site_of(record, past) is not None
-        ]
-        last = max((past.command for _, past in changes), default=0)
-        return [
-            outcome
-            for record, past in changes
-            if past.command == last
-            for outcome in self._undo(record, past)
-        ]
+        return self._returning.undo(client_id)
 
     def files(self) -> list[Path]:
         """Those that `leave` may change."""
-        records = self._books.peek().files.values()
-        return [Path(one.path) for one in records if one.entries or one.originals or one.is_made]
+        return self._returning.files()
 
     def leave(self) -> list[Outcome]:
-        """Every file as it was before Mooring, as far as that is known: for who wants no trace to be left.
-
-        To the byte, one change after the other, if nobody else has written it in between; else by entries.
-        """
-        outcomes = []
-        for record in list(self._books.peek().files.values()):
-            for past in reversed(record.changes) if _is_unbroken(record.changes) else ():
-                if self._is_as_left(record, past):
-                    outcomes += self._undo(record, past)
-            now = self._books.peek().record(record.path)
-            outcomes += self._leave(now, record.changes)
-            outcomes += _unknown(now)
-        return outcomes
-
-    def _is_as_left(self, record: FileRecord, past: Past) -> bool:
-        try:
-            return digest(self._books.files.read(Path(record.path))) == past.after
-        except UserError:
-            return False
-
-    def _leave(self, record: FileRecord, changes: Sequence[Past]) -> list[Outcome]:
-        """What is still ours in a file goes, what ours came in place of returns; the file itself goes if
-        there was none before."""
-
-        def decide(draft: Draft, owners: Sequence[Owned]) -> list[Verdict]:
-            mine = [one for one in draft.entries if one in owners]
-            verdicts = decisions.each(
-                draft, mine, lambda one: one.server, lambda one: decisions.leave(draft, one)
-            )
-            verdicts += decisions.each(
-                draft,
-                [one for one in draft.originals_here() if not draft.owners(one.name)],
-                lambda one: one.name,
-                lambda one: decisions.give_back(draft, one),
-            )
-            decisions.drop_file_of_ours(draft)
-            return verdicts
-
-        sites = {(site.client.id, site.client.section): (site, owners) for site, owners in sites_of(record)}
-        others: list[Past | Original] = [*record.originals, *changes[-1:]]
-        for one in others:  # in which nothing is ours any more
-            if (site := _site_of(record, one)) is not None:
-                sites.setdefault((site.client.id, site.client.section), (site, []))
-        outcomes = []
-        for site, owners in sites.values():
-            servers = [owned.server for owned in owners] or [one.name for one in record.originals]
-            outcomes += self._change(site, servers, partial(decide, owners=owners), is_removal=True)
-        return outcomes
-
-    def _undo(self, record: FileRecord, past: Past) -> list[Outcome]:
-        site = _site_of(record, past)
-        if site is None:
-            return []
-
-        def decide(draft: Draft) -> list[Verdict]:
-            backup = self._books.files.backup(site.path, past.backup) if past.backup else None
-            return undoing.undo(draft, past, backup)
-
-        names = [one.name for one in past.touched]
-        return self._change(site, names, decide, follow=past.followed, undone=past)
+        """Every file as it was before Mooring, as far as that is known: for who wants no trace to be left."""
+        return self._returning.leave()
 
     def sync(self, targets: Mapping[str, Target], known: Collection[str] | None = None) -> list[Outcome]:
         """Put right what drifted; targets are all servers that there are, by name.
@@ -294,7 +221,7 @@ class Registry:
             project = Path(owned.project) if owned.project else None
             return decisions.add(draft, targets[owned.server], project)
 
-        outcomes = self._for_entries(
+        outcomes = self._changes.of_entries(
             lambda owned: owned.server in gone or (owned.server in targets and owned.state == "in"),
             decide_one,
             wanted=targets,
@@ -358,7 +285,7 @@ class Registry:
         self, server: str, why: str, *, only: Callable[[Client], bool] | None = None
     ) -> list[Outcome]:
         """Its entries out of the files for a while. One that somebody changed is left alone, told once."""
-        return self._for_entries(
+        return self._changes.of_entries(
             lambda owned: owned.server == server and owned.state == "in",
             lambda draft, owned: decisions.take_out(draft, owned, why),
             only=only,
@@ -367,7 +294,7 @@ class Registry:
 
     def put_back(self, target: Target) -> list[Outcome]:
         """Whatever is out, with all that it had. Never over what somebody put there meanwhile."""
-        return self._for_entries(
+        return self._changes.of_entries(
             lambda owned: owned.server == target.name and owned.state == "out",
             lambda draft, owned: decisions.put_back(draft, owned, target),
             wanted={target.name: target},
@@ -378,7 +305,7 @@ class Registry:
 
         `is_gone` is asked again while nobody else can change the entry: whoever adds one has the server.
         """
-        outcomes = self._for_entries(
+        outcomes = self._changes.of_entries(
             lambda owned: owned.server == server and is_gone(), decisions.forget, is_removal=True
         )
         if is_gone():
@@ -387,7 +314,7 @@ class Registry:
 
     def renew(self, target: Target) -> list[Outcome]:
         """Update entries that are in, as we wrote them, and lead elsewhere."""
-        return self._for_entries(
+        return self._changes.of_entries(
             lambda owned: owned.server == target.name and owned.state == "in",
             lambda draft, owned: decisions.renew(draft, owned, target),
             wanted={target.name: target},
@@ -395,7 +322,7 @@ class Registry:
 
     def mend(self, target: Target, *, client: str | None = None, path: Path | None = None) -> list[Outcome]:
         """Put in again what is missing of that server (of that client, in that file), without a backup."""
-        return self._for_entries(
+        return self._changes.of_entries(
             lambda owned: (
                 owned.server == target.name and owned.state == "in" and client in (None, owned.client)
             ),
@@ -433,150 +360,12 @@ class Registry:
         """Where a damaged ledger was put aside by this registry, if it met one."""
         return self._books.ledger.damaged
 
-    # How
-
-    def _for_entries(
-        self,
-        is_meant: Callable[[Owned], bool],
-        decide_one: Callable[[Draft, Owned], Verdict],
-        *,
-        only: Callable[[Client], bool] | None = None,
-        path: Path | None = None,
-        wanted: Mapping[str, Target] | None = None,
-        is_removal: bool = False,
-        is_command: bool = False,
-    ) -> list[Outcome]:
-        """The same with every entry of ours that is meant, file by file."""
-        outcomes = []
-        for record in list(self._books.peek().files.values()):
-            if path is not None and record.path != key_of(path):
-                continue
-            for site, owners in sites_of(record):
-                servers = [owned.server for owned in owners if is_meant(owned)]
-                if servers and (only is None or only(site.client)):
-                    outcomes += self._change(
-                        site,
-                        servers,
-                        _deciding(site, is_meant, decide_one),
-                        wanted=wanted,
-                        is_removal=is_removal,
-                        is_command=is_command,
-                    )
-        return outcomes
-
     def _there(self, site: Site) -> dict[str, Value]:
         """What stands in a file; nothing if it cannot be read."""
         try:
             return self._books.entries(site.client, site.path)
         except UserError:
             return {}
-
-    def _change(
-        self,
-        site: Site,
-        servers: Sequence[str],
-        decide: Decide,
-        *,
-        wanted: Mapping[str, Target] | None = None,
-        is_removal: bool = False,
-        is_command: bool = True,
-        dry_run: bool = False,
-        follow: bool | None = None,
-        undone: Past | None = None,
-        force: bool = False,
-    ) -> list[Outcome]:
-        """`servers`: who is concerned if nothing at all can be done with the file."""
-        try:
-            verdicts, difference = self._books.change(
-                site,
-                decide,
-                is_command=is_command,
-                dry_run=dry_run,
-                follow=follow,
-                undone=undone,
-                is_removal=is_removal,
-                force=force,
-            )
-        except LedgerTrouble:
-            raise
-        except Exception as error:
-            trouble = error if isinstance(error, UserError) else unreadable(site.path, error)
-            verdicts, difference = [Verdict(server, Change.REFUSED, trouble) for server in servers], ""
-        outcomes = []
-        for verdict in verdicts:
-            is_done = verdict.change not in _AS_BEFORE
-            outcomes.append(_outcome(site, verdict, wanted or {}, is_removal, difference if is_done else ""))
-            difference = "" if is_done else difference
-        return outcomes
-
-
-def _unknown(record: FileRecord) -> list[Outcome]:
-    """Entries for clients that this version does not know: nobody can look at them."""
-    return [
-        Outcome(
-            owned.client,
-            Path(record.path),
-            owned.server,
-            Change.REFUSED,
-            error=f"there is an entry for {owned.client}, which this version of Mooring does not know",
-            hint="a newer version may",
-        )
-        for owned in record.entries
-        if as_it_was(owned.client, owned.section, owned.format) is None
-    ]
-
-
-def _is_unbroken(changes: Sequence[Past]) -> bool:
-    """Otherwise to undo the last ones would bring back what somebody wrote, and then wanted to be gone."""
-    return all(one.after == then.before for one, then in pairwise(changes))
-
-
-def _site_of(record: FileRecord, one: Past | Original) -> Site | None:
-    """Where a change was made, or an entry was; None: that client is not known any more."""
-    client = as_it_was(one.client, one.section, one.format)
-    if client is None:
-        return None
-    project = one.project if isinstance(one, Past) else None
-    return Site(client, Path(record.path), Path(project) if project else None)
-
-
-def _deciding(
-    site: Site, is_meant: Callable[[Owned], bool], decide_one: Callable[[Draft, Owned], Verdict]
-) -> Decide:
-    """What is meant is asked again of the entries as they are once nobody else can change them."""
-
-    def is_of(owned: Owned) -> bool:
-        return is_meant(owned) and (owned.client, owned.section) == (site.client.id, site.client.section)
-
-    def decide(draft: Draft) -> list[Verdict]:
-        owners = [owned for owned in draft.entries if is_of(owned)]
-        return decisions.each(draft, owners, lambda one: one.server, lambda one: decide_one(draft, one))
-
-    return decide
-
-
-def _outcome(
-    site: Site, verdict: Verdict, wanted: Mapping[str, Target], is_removal: bool, difference: str
-) -> Outcome:
-    client, trouble = site.client, verdict.trouble
-    is_refused = verdict.change is Change.REFUSED
-    is_kept = verdict.change is Change.REMOVED and verdict.note
-    next_ = what_next(client, is_project=site.project is not None, is_removal=is_removal)
-    target = wanted.get(verdict.server) if is_refused else None
-    return Outcome(
-        client.id,
-        site.path,
-        verdict.server,
-        verdict.change,
-        difference=difference,
-        next="" if verdict.change in _AS_BEFORE or is_kept else next_,
-        error=trouble.message if trouble else "",
-        hint=(trouble.hint if trouble else "") or verdict.note,
-        snippet=snippet(client, target.name, entry_for(client, target)) if target else "",
-        code=trouble.code if trouble else "",
-        project=site.project,
-        gives_way=verdict.gives_way,
-    )
 
 
 def _name(target: Target) -> str:

@@ -395,6 +395,17 @@ async def test_a_server_that_does_not_work_yet_is_told_to_those_who_follow_all(t
         assert "bad" in files.servers()
 
 
+async def test_who_removes_a_server_hears_which_clients_are_without_it(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        files = Files(place)
+        await place.done("run", "demo", "--client", "cursor,zed,claude-desktop", "--", *DEMO)
+        status, out, err = await place.mooring("rm", "demo")
+        assert (status, out) == (0, "demo is removed\n")
+        assert "note: Cursor, Zed: demo is taken out; picked up by itself\n" in err
+        assert "note: Claude Desktop: demo is taken out; quit Claude Desktop" in err
+        assert "demo" not in files.servers() and files.zed.read_bytes() == ZED
+
+
 async def test_a_client_that_has_no_entry_follows_no_more_once_it_is_removed(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         files = Files(place)

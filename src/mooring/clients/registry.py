@@ -264,11 +264,14 @@ class Registry:
                 site = project_site(client, project) if project else user_site(client, self._machine)
                 if site is not None:
                     found[client.id, key_of(site.path)] = site
-        for record in contents.files.values():
-            for site, owners in sites_of(record):
-                if any(owned.server == server for owned in owners):
-                    found.setdefault((site.client.id, record.path), site)
+        for site in self.sites_with(server):
+            found.setdefault((site.client.id, key_of(site.path)), site)
         return list(found.values())
+
+    def sites_with(self, server: str) -> list[Site]:
+        """That have an entry of it, in or out."""
+        every = (one for record in self._books.peek().files.values() for one in sites_of(record))
+        return [site for site, owners in every if any(owned.server == server for owned in owners)]
 
     def servers(self) -> list[str]:
         """Names of servers with an entry in some file, in or out."""

@@ -5,18 +5,22 @@ import json
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
 from mooring.api.client import ApiClient, NotRunning
+from mooring.cli.clients.quick import has_told_clients
 from mooring.cli.reach import reach
 from mooring.cli.servers.telling import Json, count
 from mooring.cli.servers.waiting import Job, NotReady, Progress, carry_out, wait_ready
 from mooring.cli.terminal.words import printable, show_error
 from mooring.errors import MooringError, UserError, exit_status
+
+if TYPE_CHECKING:
+    from mooring.cli.clients.after_rm import Farewell
 
 __all__ = [
     "CHANGES",
@@ -47,6 +51,7 @@ class Change(NamedTuple):
     until_ready: bool = False
     only_wanted: bool = False
     """Of all servers: only of those that were not stopped."""
+    is_removal: bool = False
 
 
 CHANGES = {
@@ -55,7 +60,7 @@ CHANGES = {
     "restart": Change(
         "POST", "/restart", "was restarted", "is being restarted", until_ready=True, only_wanted=True
     ),
-    "rm": Change("DELETE", "", "is removed", "is being removed"),
+    "rm": Change("DELETE", "", "is removed", "is being removed", is_removal=True),
 }
 
 
@@ -91,6 +96,7 @@ def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bo
     client = reach(start=change.until_ready)
     chosen = _chosen(client, change, names, every)
     jobs = [Job(name, partial(_change, client, change, name, wait)) for name in chosen]
+    farewell = _farewell(chosen) if change.is_removal and wait and not as_json else None
     if not waited(client, jobs, change.begun, Progress(quiet=as_json)):
         return INTERRUPTED
     if as_json:
@@ -98,10 +104,21 @@ def change_each(change: Change, names: tuple[str, ...], *, every: bool, wait: bo
     else:
         for job in jobs:
             _tell(job, change.done if wait else change.begun)
+        if farewell is not None:
+            farewell.tell([job.name for job in jobs if job.error is None])
         if not jobs:
             click.echo("There are no servers.")
     worst = max((_status(job) for job in jobs), default=0)
     return min(worst, 1) if every else worst  # who names none cannot have named a wrong one
+
+
+def _farewell(names: Sequence[str]) -> "Farewell | None":
+    """Who tells which AI clients lose them; None: none knows of any."""
+    if not has_told_clients():
+        return None
+    from mooring.cli.clients.after_rm import Farewell  # noqa: PLC0415 - heavy, not always needed
+
+    return Farewell(names)
 
 
 def _chosen(client: ApiClient, change: Change, names: tuple[str, ...], every: bool) -> list[str]:

@@ -101,7 +101,10 @@ def restart(**given: Any) -> int:
 @click.command(short_help="Forget servers.", epilog=examples("mooring rm time", "mooring rm time git"))
 @changing
 def rm(**given: Any) -> int:
-    """Stop servers and forget them, their sessions, their logs and their history."""
+    """Stop servers and forget them, their sessions, their logs and their history.
+
+    Their entries in the files of AI clients go, too.
+    """
     return _each("rm", **given)
 
 

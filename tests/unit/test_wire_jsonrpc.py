@@ -360,3 +360,17 @@ def test_the_ends_of_a_long_line_show_whom_it_concerns(line: bytes, found: tuple
 )
 def test_what_is_cut_is_not_guessed(head: bytes, found: tuple[str | None, object]) -> None:
     assert jsonrpc.identify(LongLine(head, b'x","id":1}, "z', 10_000)) == found
+
+
+@pytest.mark.parametrize(
+    "whole", [b'{"jsonrpc":"2.0","id":1,"result":{"a":["\xc3\xa9"]}}', b'[{"id":1}]', b" {}"]
+)
+def test_a_message_that_was_cut_is_known_as_such(whole: bytes) -> None:
+    begun = len(whole) - len(whole.lstrip()) + 1
+    assert all(jsonrpc.is_cut(whole[:end]) for end in range(begun, len(whole)))
+    assert not jsonrpc.is_cut(whole)
+
+
+@pytest.mark.parametrize("line", [b"", b"Listening on stdio", b"{oops", b'{"a":1} and more', b"3", b'"half'])
+def test_what_is_no_message_is_not_one_that_was_cut(line: bytes) -> None:
+    assert not jsonrpc.is_cut(line)

@@ -12,6 +12,7 @@ from mooring.runtimes.exits import Exit
 from mooring.runtimes.pipes import OutputPipe
 from mooring.runtimes.text import TextLines
 from mooring.wire.budget import Budget
+from mooring.wire.jsonrpc import is_cut
 from mooring.wire.lines import LineDecoder, LongLine
 
 __all__ = ["LineOutput", "Receiver", "TextOutput", "call"]
@@ -94,10 +95,14 @@ class LineOutput:
         self.turn()
 
     def finish(self) -> None:
-        """Hand over what there is, an unterminated line included, and discard whatever comes later."""
+        """Hand over what there is, an unterminated line included, and discard whatever comes later.
+
+        But for a message that was cut: whoever waits for it is told of the end, which is the reason.
+        """
         self.pipe.read_rest()
         decoder, self._decoder = self._decoder, None
-        if decoder is not None and (line := decoder.close()):
+        line = None if decoder is None else decoder.close()
+        if line and not (type(line) is bytes and is_cut(line)):
             self._deliver(line)
         self.pipe.resume()
 

@@ -35,6 +35,7 @@ __all__ = [
     "error_line",
     "error_response",
     "identify",
+    "is_cut",
     "note_line",
     "notification",
     "one_line",
@@ -170,6 +171,17 @@ def _items_again(data: bytes, error: Exception) -> list[bytes]:
 _SPACES = bytes.maketrans(b"\r\n", b"  ")
 # As numbers: `in` looks for one ten times as fast as for bytes, with which it fails inside at first.
 _LF, _CR = b"\n\r"
+
+
+def is_cut(line: bytes) -> bool:
+    """Is it the beginning of a message, of which the rest never came?"""
+    if not line.lstrip().startswith((b"{", b"[")):
+        return False
+    try:
+        msgspec.json.decode(line, type=Raw)
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)
+    return False
 
 
 def one_line(data: bytes) -> bytes:

@@ -204,3 +204,8 @@ def test_a_document_without_entries_has_none(document: Value) -> None:
 def test_entries_that_are_not_where_they_must_be_are_refused(document: Value) -> None:
     with pytest.raises(Refused, match="servers"):
         servers_in(TABLE["openclaw"], document)
+
+
+def test_a_type_that_is_no_text_is_no_reason_to_fail() -> None:
+    [found] = servers_in(load_table()["cursor"], {"mcpServers": {"a": {"command": "x", "type": []}}})
+    assert found.argv == ("x",) and not found.trouble

@@ -102,7 +102,7 @@ def _flat(entry: dict[str, Value]) -> dict[str, Value]:
 
 def _understood(client: Client, name: str, entry: dict[str, Value]) -> Found:
     http, stdio = client.http or HttpShape(), client.stdio or StdioShape()
-    if entry.get("type") in _PARTS:
+    if isinstance(kind := entry.get("type"), str) and kind in _PARTS:
         raise _Odd(f"it is a part of {client.name}")
     if not name:
         raise _Odd("it has no name")
@@ -115,7 +115,7 @@ def _understood(client: Client, name: str, entry: dict[str, Value]) -> Found:
         return Found(name, argv, env, _text(entry, stdio.cwd), None, {}, is_disabled=False, entry=entry)
     if url_key is None:
         raise _Odd("it has neither a command nor a URL")
-    kind = entry.get("type") or entry.get("transport")
+    kind = kind or entry.get("transport")
     is_sse = kind == "sse" or url_key == http.sse_url or (http.bare_is_sse and not kind)
     headers = _headers(http, entry)
     url = _text(entry, url_key)

@@ -81,7 +81,9 @@ async def test_its_lines_for_curl_work(proposals: list[str], shell: str) -> None
     if program is None or shutil.which("curl") is None:
         pytest.skip(f"{shell} or curl is not installed")
     opening, call, *_ = proposals[4:]
-    kill = 'kill -9 $(printf %s "$FIRST" | grep -o \'"pid":[0-9]*\' | head -n 1 | tr -dc 0-9)'
+    pid = 'PID=$(printf %s "$FIRST" | grep -o \'"pid":[0-9]*\' | head -n 1 | tr -dc 0-9)'
+    # A process that has been killed may still be given what it waits to read: it is to be gone first.
+    kill = f"{pid}\nkill -9 $PID\nwhile kill -0 $PID 2>/dev/null; do sleep 0.01; done"
     script = f"{opening}\n{call}\nFIRST=$({call})\n{kill}\n{call}"
     async with running_mooring(server=DEMO) as mooring:
         script = script.replace("http://127.0.0.1:4670/demo", mooring.base)

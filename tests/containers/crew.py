@@ -6,15 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mooring.runtimes.containers import (
-    ContainerExit,
-    ContainerInstance,
-    ContainerRuntime,
-    ContainerSpec,
-    Harbour,
-    Owner,
-    Progress,
-)
+from mooring.runtimes.containers.exits import ContainerExit
+from mooring.runtimes.containers.harbour import Harbour
+from mooring.runtimes.containers.instance import ContainerInstance
+from mooring.runtimes.containers.labels import Owner
+from mooring.runtimes.containers.pulling import Progress
+from mooring.runtimes.containers.runtime import ContainerRuntime
+from mooring.runtimes.containers.spec import ContainerSpec
 from mooring.runtimes.stopping import StopPatience
 from mooring.wire.lines import LongLine
 from tests.containers.engines import RealEngine

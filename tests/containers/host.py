@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from mooring.runtimes.containers import Owner
+from mooring.runtimes.containers.labels import Owner
 from mooring.runtimes.containers.leftovers import this_process
 from tests.containers.crew import Heard, running, shell
 

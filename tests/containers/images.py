@@ -14,7 +14,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from mooring.runtimes.containers import Volume
+from mooring.runtimes.containers.spec import Volume
 
 NAME = "mooring-test:1"
 FOREIGN = "mooring-foreign:1"

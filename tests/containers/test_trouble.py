@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from mooring.errors import Unavailable
-from mooring.runtimes.containers import ContainerExit, Ending, Owner, end_container_leftovers
 from mooring.runtimes.containers.endpoints import Endpoint
 from mooring.runtimes.containers.engine import Engine
-from mooring.runtimes.containers.leftovers import find_container_leftovers, may_live
+from mooring.runtimes.containers.exits import ContainerExit, Ending
+from mooring.runtimes.containers.labels import Owner
+from mooring.runtimes.containers.leftovers import end_container_leftovers, find_container_leftovers, may_live
 from mooring.runtimes.stopping import StopPatience
 from tests.containers.crew import Heard, Told, running, shell
 from tests.containers.engines import RealEngine

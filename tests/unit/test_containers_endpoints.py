@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.errors import UserError
-from mooring.runtimes.containers.endpoints import candidates, parse_endpoint
+from mooring.runtimes.containers.endpoints import as_named, candidates, parse_endpoint
 
 HOME = Path("/home/ada")
 
@@ -108,3 +108,37 @@ def test_a_damaged_configuration_of_docker_is_as_none(tmp_path: Path) -> None:
     (tmp_path / ".docker").mkdir()
     (tmp_path / ".docker/config.json").write_text("{nonsense")
     assert len(paths("auto", {}, tmp_path)) > 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "environment", "written"),
+    [
+        ("auto", {}, "auto"),
+        ("podman", {"DOCKER_HOST": "unix:///x/d.sock"}, "podman"),
+        ("auto", {"DOCKER_HOST": "unix:///x/d.sock"}, "unix:///x/d.sock"),
+        ("docker", {"DOCKER_HOST": "tcp://[::1]:2375"}, "tcp://[::1]:2375"),
+        ("podman", {"CONTAINER_HOST": "unix:///x/p.sock"}, "unix:///x/p.sock"),
+        ("/a/b.sock", {"DOCKER_HOST": "unix:///x/d.sock"}, "unix:///a/b.sock"),
+        ("tcp://127.0.0.1:2375", {}, "tcp://127.0.0.1:2375"),
+    ],
+)
+def test_what_is_written_down_means_the_same_to_a_daemon_with_another_environment(
+    wanted: str, environment: dict[str, str], written: str
+) -> None:
+    assert as_named(wanted, environment, HOME) == written
+    if "://" in written:
+        assert [found.url for found in candidates(written, {}, HOME)] == [written]
+
+
+def test_a_relative_socket_is_written_down_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert as_named("engine.sock", {}, HOME) == f"unix://{tmp_path}/engine.sock"
+
+
+def test_an_engine_that_cannot_be_used_is_not_written_down() -> None:
+    for wanted, environment in (
+        ("ssh://host", {}),
+        ("auto", {"DOCKER_HOST": "tcp://h:2376", "DOCKER_TLS_VERIFY": "1"}),
+    ):
+        with pytest.raises(UserError):
+            as_named(wanted, environment, HOME)

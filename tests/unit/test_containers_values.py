@@ -50,13 +50,10 @@ def test_what_was_asked_for_is_created() -> None:
         pids=7,
         user="1000:1000",
         read_only=True,
-        cwd="/work",
     )
     body = creation(spec, OWNED, init=False)
     host = body.pop("HostConfig")
-    assert (
-        body["Cmd"] == ["--flag", "value"] and body["User"] == "1000:1000" and body["WorkingDir"] == "/work"
-    )
+    assert body["Cmd"] == ["--flag", "value"] and body["User"] == "1000:1000"
     assert host["Binds"] == ["/data:/in:ro", "named:/out"] and host["NetworkMode"] == "none"
     assert (host["Memory"], host["NanoCpus"], host["PidsLimit"]) == (1 << 30, 1_500_000_000, 7)
     assert host["ReadonlyRootfs"] and "/tmp" in host["Tmpfs"] and host["Init"] is False

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.runtimes.stopping import StopPatience
 from mooring.secrets.references import Reference, literally, parse
 from mooring.supervise.restart import RestartPolicy
@@ -48,6 +49,9 @@ class ServerOptions:
 
     name: str
     argv: tuple[str, ...]
+    """The command; with a container, arguments of the program that its image has."""
+    container: ContainerOptions | None = None
+    """None: it is a process."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Complete but for `env_references`: nothing of our own environment is added but the marker."""
     env_references: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +73,11 @@ class ServerOptions:
     def __post_init__(self) -> None:
         for text in self.env_references.values():
             parse(text)
+
+    @property
+    def what(self) -> tuple[str, ...]:
+        """What is run: it names the program, whatever surrounds it."""
+        return self.argv if self.container is None else (f"image:{self.container.image}", *self.argv)
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -99,7 +108,7 @@ def same_request(one: ServerOptions, other: ServerOptions) -> bool:
 
 def differences(one: ServerOptions, other: ServerOptions) -> list[str]:
     """In which respects not the same was asked for, in words that tell no value of a variable."""
-    found = ["the command"] if one.argv != other.argv else []
+    found = ["the command"] if one.what != other.what else []
     if one.cwd != other.cwd:
         found.append(f"the working directory ({one.cwd or 'none'}, now {other.cwd or 'none'})")
     mine, theirs = asked_env(one), asked_env(other)
@@ -115,10 +124,17 @@ def _differing_policies(one: ServerOptions, other: ServerOptions) -> list[str]:
     def settings(options: ServerOptions) -> dict[str, object]:
         policies = (asdict(getattr(options, name)) for name in POLICIES)
         own = {"spare": options.spare, "client_refresh": options.client_refresh}
-        return own | {key: value for policy in policies for key, value in policy.items()}
+        container = {} if options.container is None else vars(options.container)
+        return own | container | {key: value for policy in policies for key, value in policy.items()}
 
     mine, theirs = settings(one), settings(other)
-    return [key.removesuffix("_s").replace("_", " ") for key in mine if mine[key] != theirs[key]]
+    # What only one of them can have is told by the command: the one is an image, the other is not.
+    both = [key for key in mine if key in theirs and key != "image"]
+    return [_told(key) for key in both if mine[key] != theirs[key]]
+
+
+def _told(key: str) -> str:
+    return key.removesuffix("_s").removesuffix("_bytes").replace("_", " ")
 
 
 def dump_options(options: ServerOptions) -> bytes:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from mooring.errors import UserError
 from mooring.runtimes.containers.failures import engine_unsupported
 
-__all__ = ["AUTO", "DOCKER", "PODMAN", "Endpoint", "candidates", "parse_endpoint"]
+__all__ = ["AUTO", "DOCKER", "PODMAN", "Endpoint", "as_named", "candidates", "parse_endpoint"]
 
 AUTO, DOCKER, PODMAN = "auto", "docker", "podman"
 
@@ -32,7 +32,12 @@ class Endpoint(NamedTuple):
     port: int = 0
 
     def __str__(self) -> str:
-        return self.path or f"{self.host}:{self.port}"
+        return self.path or f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """As `parse_endpoint` reads it."""
+        return f"unix://{self.path}" if self.path else f"tcp://{self}"
 
 
 def parse_endpoint(text: str, source: str) -> Endpoint:
@@ -60,10 +65,8 @@ def candidates(
     if wanted not in (AUTO, DOCKER, PODMAN):
         return [parse_endpoint(wanted, "--engine")]
     # 2
-    for variable, kind in (("DOCKER_HOST", DOCKER), ("CONTAINER_HOST", PODMAN)):
-        if wanted in (AUTO, kind) and (host := environment.get(variable)):
-            _refuse_tls(host, environment, variable)
-            return [parse_endpoint(host, variable)]
+    if (named := _named(wanted, environment)) is not None:
+        return [named]
     # 3
     if wanted != PODMAN and (context := _context(environment, home)) is not None:
         return [context]
@@ -75,6 +78,28 @@ def candidates(
     if wanted != DOCKER:
         found += _podman(runtime, environment, home)
     return found
+
+
+def as_named(wanted: str, environment: Mapping[str, str], home: Path) -> str:
+    """`wanted`, or the engine that variables of whoever asks name instead: others may not have them.
+
+    Raises UserError if that cannot be used.
+    """
+    if wanted not in (AUTO, DOCKER, PODMAN):
+        endpoint = parse_endpoint(wanted, "--engine")
+        return endpoint._replace(path=str(Path(endpoint.path).absolute())).url if endpoint.path else wanted
+    named = _named(wanted, environment)
+    if named is None and wanted != PODMAN and environment.get("DOCKER_CONTEXT"):
+        named = _context(environment, home)
+    return wanted if named is None else named.url
+
+
+def _named(wanted: str, environment: Mapping[str, str]) -> Endpoint | None:
+    for variable, kind in (("DOCKER_HOST", DOCKER), ("CONTAINER_HOST", PODMAN)):
+        if wanted in (AUTO, kind) and (host := environment.get(variable)):
+            _refuse_tls(host, environment, variable)
+            return parse_endpoint(host, variable)
+    return None
 
 
 def _refuse_tls(host: str, environment: Mapping[str, str], source: str) -> None:

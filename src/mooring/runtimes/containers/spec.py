@@ -16,15 +16,26 @@ All errors here are `UserError`s, asking again does not help:
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from mooring.errors import UserError
+from mooring.runtimes.containers.endpoints import AUTO
 from mooring.runtimes.containers.labels import Owned, labels_of
 from mooring.runtimes.environment import check_variables
 
-__all__ = ["ContainerSpec", "ImageName", "Network", "Pull", "Volume", "check_spec", "creation", "image_name"]
+__all__ = [
+    "ContainerOptions",
+    "ContainerSpec",
+    "ImageName",
+    "Network",
+    "Pull",
+    "Volume",
+    "check_spec",
+    "creation",
+    "image_name",
+]
 
 Network = Literal["none", "bridge", "host"]
 Pull = Literal["missing", "always", "never"]
@@ -74,16 +85,10 @@ class ImageName(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContainerSpec:
-    """A container to run."""
+class ContainerOptions:
+    """What can be asked of a container, beside what runs in it."""
 
-    name: str
-    """Of the workload."""
     image: str
-    args: tuple[str, ...] = ()
-    """Instead of those that the image has; after its entry point."""
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """In addition to those that the image has."""
     volumes: tuple[Volume, ...] = ()
     network: Network = "bridge"
     memory_bytes: int = MEMORY_BYTES
@@ -93,13 +98,33 @@ class ContainerSpec:
     read_only: bool = False
     """Its own file system; `/tmp` can be written, and is gone with it."""
     pull: Pull = "missing"
-    cwd: str | None = None
-    """In the container; None: that of the image."""
+    engine: str = AUTO
+    """auto, docker, podman, or a socket."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerSpec(ContainerOptions):
+    """A container to run."""
+
+    name: str
+    """Of the workload."""
+    args: tuple[str, ...] = ()
+    """Instead of those that the image has; after its entry point."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """In addition to those that the image has."""
     generation: int = 0
 
     def __post_init__(self) -> None:
         if not self.name.isprintable():
             raise ValueError("the name of a workload is printable")
+
+    @classmethod
+    def of(
+        cls, options: ContainerOptions, name: str, args: tuple[str, ...], env: Mapping[str, str]
+    ) -> "ContainerSpec":
+        """That program in a container as it was asked for."""
+        asked = {one.name: getattr(options, one.name) for one in fields(ContainerOptions)}
+        return cls(**asked, name=name, args=args, env=env)
 
 
 def image_name(image: str) -> ImageName | None:
@@ -209,6 +234,4 @@ def creation(spec: ContainerSpec, owned: Owned, *, init: bool = True) -> dict[st
         body["Cmd"] = list(spec.args)
     if spec.user is not None:
         body["User"] = spec.user
-    if spec.cwd is not None:
-        body["WorkingDir"] = spec.cwd
     return body

@@ -52,6 +52,8 @@ class Pipe:
 
     def resume_reading(self) -> None: ...
 
+    is_paused = False
+
 
 class OnePipe:
     """A backend with a single instance."""

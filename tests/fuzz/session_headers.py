@@ -74,6 +74,8 @@ class _Server:
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 
+    is_paused = False
+
 
 class _Backend:
     """As many of them as anybody wants."""

@@ -16,6 +16,7 @@ class Channel:
     pid = 1
     writable = True
     consumed = 0
+    is_paused = False
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []

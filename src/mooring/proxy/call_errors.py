@@ -36,8 +36,13 @@ class Failure(NamedTuple):
         """The answer."""
         data: dict[str, object] = {"reason": self.reason, "retryable": self.retryable}
         if self.exit is not None:
-            data["exit"] = {"code": self.exit.code, "signal": self.exit.signal}
+            data["exit"] = _exit_data(self.exit)
         return jsonrpc.error_response(id, INTERNAL_ERROR, self.message, data)
+
+
+def _exit_data(exit: ExitLike) -> dict[str, object]:
+    data: dict[str, object] = {"code": exit.code, "signal": exit.signal}
+    return data | {"out_of_memory": True} if exit.out_of_memory else data
 
 
 def overdue(call: Call, now: float, policy: SessionPolicy, *, served: bool) -> Failure | None:

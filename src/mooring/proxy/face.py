@@ -72,6 +72,9 @@ class Face(ABC):
     writable = True
     """The trunk queues, within its bound."""
 
+    is_paused = False
+    """What stands behind it is the trunk's business."""
+
     consumed = 1
     """All of it, wherever that begins: what was sent is with the trunk, and not to be sent again."""
 

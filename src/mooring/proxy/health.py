@@ -12,16 +12,15 @@ where an answer belongs to nobody else, so that calls pay nothing for it.
 
 import logging
 import secrets
-from typing import NamedTuple
 
 from mooring.proxy.era import discover_request
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import Channel
+from mooring.proxy.ports import Channel, Discarded
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Id
 from mooring.wire.memory import Memory
 
-__all__ = ["Health", "Pulse", "Silence"]
+__all__ = ["SILENCE", "Health", "Pulse"]
 
 log = logging.getLogger("mooring.session")
 
@@ -29,14 +28,7 @@ MISSES = 2
 """Questions in a row without an answer: one may be lost in a moment of great load."""
 
 
-class Silence(NamedTuple):
-    """How an instance ended that was given up: not by itself, as a process does."""
-
-    code: int | None = None
-    signal: int | None = None
-
-    def __str__(self) -> str:
-        return f"it did not answer {MISSES} pings"
+SILENCE = Discarded(f"it did not answer {MISSES} pings")
 
 
 class Health:
@@ -106,6 +98,9 @@ class Pulse:
         """Nobody calls it: ask it if that is due. True: it has had its chances, and is to be replaced."""
         health = self._health
         if health.interval_s is None or health.is_over:
+            return False
+        if channel.is_paused:
+            self.rest(now)
             return False
         if self._asked_at is None:
             if now - self._rested_at >= health.interval_s:

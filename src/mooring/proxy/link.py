@@ -26,7 +26,7 @@ from msgspec import Raw
 from mooring.errors import MooringError, ServerFailed
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.calls import Call
-from mooring.proxy.health import Health, Pulse, Silence
+from mooring.proxy.health import SILENCE, Health, Pulse
 from mooring.proxy.introduction import introduce
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.policy import SessionPolicy
@@ -413,9 +413,8 @@ class Link:
         if in_use or self._paused:
             self._pulse.rest(now)
         elif self._pulse.has_stopped(now, channel, self._owner.memory):
-            silence = Silence()
-            self._backend.release(channel, str(silence), failed=True)
-            self.on_gone(silence)
+            self._backend.release(channel, str(SILENCE), failed=True)
+            self.on_gone(SILENCE)
 
     def try_again(self, call: Call, reason: str) -> None:
         """The call was refused, by an instance of the wrong kind: give it to the next one."""

@@ -36,4 +36,4 @@ def lost(call: Call, exit: ExitLike, memory: Memory) -> Failure:
         return Failure("cancelled", f"cancelled; the server ended ({exit}) meanwhile")
     retryable = memory.may_repeat(call.method, call.params)
     text = f"the server ended ({exit}) while it was handling {call.method}; it may have been executed"
-    return Failure("server_exited", text, retryable=retryable, exit=exit)
+    return Failure(exit.reason, text, retryable=retryable, exit=exit)

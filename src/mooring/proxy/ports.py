@@ -4,16 +4,16 @@ The process runtime and the workload satisfy these by shape; nobody imports them
 but the proxy itself.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mooring.errors import Unavailable
 from mooring.wire.lines import LongLine
 
-__all__ = ["Backend", "Channel", "ExitLike", "Receiver"]
+__all__ = ["Backend", "Channel", "Discarded", "ExitLike", "Receiver"]
 
 
 class ExitLike(Protocol):
-    """How an instance ended."""
+    """How an instance ended; as text, for people."""
 
     @property
     def code(self) -> int | None:
@@ -24,6 +24,29 @@ class ExitLike(Protocol):
     def signal(self) -> int | None:
         """Number of the signal that ended it, if one did."""
         ...
+
+    @property
+    def reason(self) -> str:
+        """A stable code, as calls that it has cut off are told: mostly `server_exited`."""
+        ...
+
+    @property
+    def out_of_memory(self) -> bool:
+        """It took more than it may have."""
+        ...
+
+
+class Discarded(NamedTuple):
+    """How an instance ended, for its session, that may run on: we want it no more."""
+
+    why: str
+    code: int | None = None
+    signal: int | None = None
+    reason: str = "server_exited"
+    out_of_memory: bool = False
+
+    def __str__(self) -> str:
+        return self.why
 
 
 class Receiver(Protocol):
@@ -57,6 +80,11 @@ class Channel(Protocol):
     @property
     def writable(self) -> bool:
         """Less than the high-water mark is waiting to be read by the instance."""
+        ...
+
+    @property
+    def is_paused(self) -> bool:
+        """Somebody has stopped it for a while: that it says nothing is no sign that it hangs."""
         ...
 
     def attach(self, receiver: Receiver) -> None:

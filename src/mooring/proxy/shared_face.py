@@ -6,13 +6,14 @@ and subscriptions are this session's own, whatever others want.
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
 
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.face import Face
+from mooring.proxy.ports import Discarded
 from mooring.proxy.riders import Errand, Ride
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.trunk import Trunk
@@ -36,17 +37,6 @@ OF_A_SESSION = frozenset(
     {"notifications/initialized", "notifications/roots/list_changed", "notifications/progress"}
 )
 """What a client says that concerns a server of its own only."""
-
-
-class _Changed(NamedTuple):
-    """Why a face has ended: not by itself, as a process may."""
-
-    why: str
-    code: int | None = None
-    signal: int | None = None
-
-    def __str__(self) -> str:
-        return self.why
 
 
 class SharedFace(Face):
@@ -167,7 +157,7 @@ class SharedFace(Face):
         receiver = self._receiver
         self.release(why)
         if receiver is not None:
-            receiver.on_gone(_Changed(why))
+            receiver.on_gone(Discarded(why))
 
     def release(self, reason: str) -> None:
         """The session is over, or sleeps: the instance stays."""

@@ -30,6 +30,16 @@ class Exit(NamedTuple):
     signal: int | None
     """Number of the signal that ended it, if one did."""
 
+    @property
+    def reason(self) -> str:
+        """A stable code, as calls that it has cut off are told."""
+        return "server_exited"
+
+    @property
+    def out_of_memory(self) -> bool:
+        """The kernel does not tell of a process why it was killed."""
+        return False
+
     def __str__(self) -> str:
         if self.signal is not None:
             return f"signal {self.signal} ({_signal_name(self.signal)})"

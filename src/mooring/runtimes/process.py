@@ -161,6 +161,9 @@ class ProcessInstance:
 
     # What the proxy needs of it
 
+    is_paused = False
+    """Nobody can stop a process in a way that we would be told of."""
+
     @property
     def writable(self) -> bool:
         """Less than the high-water mark is waiting to be read by the instance."""

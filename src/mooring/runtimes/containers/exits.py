@@ -38,13 +38,22 @@ _WORDS = {
 }
 
 
+_REASONS = {
+    Ending.EXITED: "server_exited",
+    Ending.REMOVED: "server_removed",
+    Ending.RESTARTED: "server_restarted",
+    Ending.CUT_OFF: "server_exited",
+    Ending.ENGINE_GONE: "engine_unreachable",
+}
+
+
 class ContainerExit(Exit):
     """An `Exit`, which a process has; a signal shows only in its code, as the engine tells it."""
 
     ending: Ending
-    out_of_memory: bool
     error: UserError | None
     """What was wrong from the beginning, so that another attempt is not worth it."""
+    _out_of_memory: bool
 
     def __new__(
         cls,
@@ -57,9 +66,24 @@ class ContainerExit(Exit):
         """`code`: None if it is not known."""
         self = super().__new__(cls, code, None)
         self.ending = ending
-        self.out_of_memory = out_of_memory
+        self._out_of_memory = out_of_memory
         self.error = error
         return self
+
+    @property
+    def out_of_memory(self) -> bool:
+        """The engine says that it took more than it may have."""
+        return self._out_of_memory
+
+    @property
+    def reason(self) -> str:
+        """A stable code, as calls that it has cut off are told."""
+        return _REASONS[self.ending]
+
+    @property
+    def is_its_own(self) -> bool:
+        """It says something of the server; the other ways to end are others' doing."""
+        return self.ending in (Ending.EXITED, Ending.CUT_OFF)
 
     def __str__(self) -> str:
         words = [_WORDS[self.ending]]

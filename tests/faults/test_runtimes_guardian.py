@@ -236,6 +236,77 @@ async def test_a_slow_reader_gets_everything() -> None:
         await guardian.aclose()
 
 
+def noting(path: Path) -> Guardian:
+    """One whose guardian only writes down what it is told, each anew."""
+    return Guardian(time.monotonic, command=["tee", str(path)])
+
+
+def noted(path: Path) -> list[str]:
+    return path.read_text(errors="surrogateescape").splitlines() if path.exists() else []
+
+
+@on_both_loops
+async def test_it_is_told_of_containers_as_of_children(tmp_path: Path) -> None:
+    guardian = noting(tmp_path / "told")
+    guardian.ensure()
+    guardian.register_container("mooring-a-1", "/run/a socket \udcff.sock")
+    guardian.register(Session(7_000_000, "8", "M=1", anchored=False))
+    guardian.register_container("mooring-b-2", "[::1]:2375")
+    guardian.forget_container("mooring-a-1")
+    guardian.forget_container("mooring-a-1")
+    guardian.forget_container("7000000")
+    assert [session.leader for session in guardian.sessions] == [7_000_000]
+    async with within():
+        await until(lambda: len(noted(tmp_path / "told")) == 4)
+        assert noted(tmp_path / "told") == [
+            "+@mooring-a-1 /run/a socket \udcff.sock",
+            "+7000000 8 M=1",
+            "+@mooring-b-2 [::1]:2375",
+            "-@mooring-a-1",
+        ]
+        await guardian.aclose()
+
+
+@on_both_loops
+async def test_what_cannot_be_told_is_not_registered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    guardian = noting(tmp_path / "told")
+    guardian.ensure()
+    guardian.register_container("mooring-a-1", "/run/a\n+@mooring-b-2 /run/b")
+    guardian.register_container("mooring-a 1", "/run/a")
+    assert caplog.text.count("the guardian cannot be told of the container 'mooring-a") == 2
+    guardian.forget_container("mooring-a-1")
+    guardian.register_container("mooring-c-3", "/run/c")
+    async with within():
+        await until(lambda: noted(tmp_path / "told"))
+        assert noted(tmp_path / "told") == ["+@mooring-c-3 /run/c"]
+        await guardian.aclose()
+
+
+@on_both_loops
+async def test_a_new_guardian_is_told_of_containers_even_if_there_are_no_children(tmp_path: Path) -> None:
+    guardian = noting(tmp_path / "told")
+    guardian.ensure()
+    first = guardian.pid
+    assert first is not None
+    for n in range(3):
+        guardian.register_container(f"mooring-x-{n}", "/run/x")
+    guardian.forget_container("mooring-x-1")
+    async with within():
+        await until(lambda: len(noted(tmp_path / "told")) == 4)
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: guardian.pid not in (None, first))
+        await until(lambda: len(noted(tmp_path / "told")) == 2)
+        assert noted(tmp_path / "told") == ["+@mooring-x-0 /run/x", "+@mooring-x-2 /run/x"]
+        for n in (0, 2):
+            guardian.forget_container(f"mooring-x-{n}")
+        os.kill(guardian.pid or 0, signal.SIGKILL)
+        await until(lambda: guardian.pid is None)
+        await guardian.aclose()
+
+
 # The guardian's program, run here
 
 
@@ -263,8 +334,7 @@ async def guard(text: str) -> None:
     os.write(write_end, text.encode())
     os.close(write_end)
     try:
-        sessions = guardian_main.read_registrations(read_end)
-        await asyncio.to_thread(guardian_main.end_sessions, sessions)
+        await asyncio.to_thread(guardian_main.end_all, guardian_main.read_registrations(read_end))
     finally:
         os.close(read_end)
 
@@ -290,6 +360,42 @@ async def test_registered_and_not_forgotten() -> None:
     end_with(forgotten)
 
 
+def test_children_and_containers_are_told_apart() -> None:
+    read_end, write_end = os.pipe()
+    try:
+        os.write(write_end, b"+@a /a b\xff.sock\n+7 8 M=1\n+@b [::1]:2\n+@c /c\n-@c\n-c\n-@7\n")
+        os.close(write_end)
+        registered = guardian_main.read_registrations(read_end)
+    finally:
+        os.close(read_end)
+    assert [(one.leader, one.started, one.marker) for one in guardian_main.sessions_in(registered)] == [
+        (7, "8", "M=1")
+    ]
+    assert guardian_main.containers_in(registered) == {"a": "/a b\udcff.sock", "b": "[::1]:2"}
+
+
+def test_what_is_for_containers_is_not_there_while_it_waits() -> None:
+    script = "import sys; sys.path.append(sys.argv[1]); import guardian_main; print(*sys.modules)"
+    argv = [sys.executable, "-I", "-S", "-c", script, str(Path(guardian_main.__file__).parent)]
+    loaded = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    assert "guardian_main" in loaded
+    assert not {"guardian_containers", "threading", "socket", "http", "typing"} & set(loaded)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_children_are_ended_even_if_the_end_of_containers_cannot_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(guardian_main, "_begin_to_end", fail)
+    child = spawn("linger")
+    with pytest.raises(RuntimeError):
+        await guard(f"+@a /a\n+{child.pid} {start_time(child.pid)} M=1\n")
+    assert end_with(child) == -signal.SIGTERM
+
+
 @pytest.mark.usefixtures("hasty")
 async def test_nobody_is_registered() -> None:
     await guard("")
@@ -313,7 +419,7 @@ def test_registrations_are_understood_wherever_a_read_ends() -> None:
     try:
         os.write(write_end, text.encode())
         os.close(write_end)
-        sessions = guardian_main.read_registrations(read_end)
+        sessions = guardian_main.sessions_in(guardian_main.read_registrations(read_end))
     finally:
         os.close(read_end)
     assert [(one.leader, one.started, one.marker) for one in sessions] == [

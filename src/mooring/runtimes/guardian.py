@@ -1,9 +1,10 @@
 """Mooring's side of the guardian: starting it, telling it who to end, starting it again.
 
 One guardian per household, started with the first child. It is told of a child right after its
-start and of its reaping; should it end before us, a new one is told of all that live. Without a
-guardian everything works but one thing: children of a Mooring that is killed may outlive it. So
-failing to have one is a warning, once, and no error.
+start and of its reaping, of a container right before it is made and of its removal; should it end
+before us, a new one is told of all that live. Without a guardian everything works but one thing:
+children and containers of a Mooring that is killed may outlive it. So failing to have one is a
+warning, once, and no error.
 """
 
 import asyncio
@@ -36,12 +37,14 @@ _LOADER_NAMES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 class Guardian:
-    """The guardian process, kept alive while there are children."""
+    """The guardian process, kept alive while there are children or containers."""
 
     def __init__(self, clock: Callable[[], float], *, command: Sequence[str] | None = None) -> None:
         self._clock = clock
         self._command = command or (sys.executable, "-I", "-S", str(PROGRAM))
         self._sessions: dict[int, Session] = {}
+        self._registrations: dict[str, str] = {}
+        """Who is to be ended if we cannot, by the guardian's word for it → the line that tells of it."""
         self._pid: int | None = None
         self._started_at = 0.0
         self._watch: ExitWatch | None = None
@@ -69,12 +72,26 @@ class Guardian:
     def register(self, session: Session) -> None:
         """From now on this child is to be ended if we cannot."""
         self._sessions[session.leader] = session
-        self._write(_registration(session))
+        self._tell_of(str(session.leader), f"{session.started} {session.marker}")
 
     def forget(self, pid: int) -> None:
         """The child is reaped: its number may be somebody else's from now on."""
-        if self._sessions.pop(pid, None) is not None:
-            self._write(f"-{pid}\n")
+        self._sessions.pop(pid, None)
+        self._tell_no_more_of(str(pid))
+
+    def register_container(self, name: str, where: str) -> None:
+        """A container of that name is about to be made: from now on it is to be removed if we cannot.
+
+        `where` its engine is: the absolute path of a socket, or HOST:PORT (an IPv6 address in brackets).
+        """
+        if "\n" in where or " " in name:
+            logger.debug("the guardian cannot be told of the container %r at %r", name, where)
+        else:
+            self._tell_of(f"@{name}", where)
+
+    def forget_container(self, name: str) -> None:
+        """It is removed, or another's from now on."""
+        self._tell_no_more_of(f"@{name}")
 
     async def aclose(self) -> None:
         """Let it go, and reap it."""
@@ -104,8 +121,8 @@ class Guardian:
             self._warn(str(error))
             self.end_now()
             return
-        for session in self._sessions.values():
-            self._write(_registration(session))
+        for line in self._registrations.values():
+            self._write(line)
 
     def _spawn(self) -> "tuple[subprocess.Popen[bytes], int]":
         """The guardian, and the write end of its pipe."""
@@ -142,7 +159,7 @@ class Guardian:
         self._quick_deaths = self._quick_deaths + 1 if lived_s < QUICK_DEATH_S else 0
         if self._quick_deaths >= QUICK_DEATHS:
             self._warn("it ends right after its start")
-        elif self._sessions:
+        elif self._registrations:
             logger.info("the guardian has ended; starting another")
             self.ensure()
 
@@ -152,11 +169,19 @@ class Guardian:
         self._close_pipe()
         self._watch = self._pid = None
 
+    def _tell_of(self, who: str, what: str) -> None:
+        self._registrations[who] = f"+{who} {what}\n"
+        self._write(self._registrations[who])
+
+    def _tell_no_more_of(self, who: str) -> None:
+        if self._registrations.pop(who, None) is not None:
+            self._write(f"-{who}\n")
+
     def _write(self, text: str) -> None:
         """Queue a line for the guardian. Written at once if the pipe has room, and it nearly always has."""
         if self._pipe is None or self._pid is None:
             return
-        self._unwritten += text.encode()
+        self._unwritten += text.encode(errors="surrogateescape")  # as paths may need it
         if len(self._unwritten) > MAX_UNREAD_BYTES:
             os.kill(self._pid, signal.SIGKILL)  # unreaped, so the number is its own
         else:
@@ -188,7 +213,3 @@ class Guardian:
         if not self._warned:
             self._warned = True
             logger.warning("no guardian (%s): if this process is killed, its servers may go on running", why)
-
-
-def _registration(session: Session) -> str:
-    return f"+{session.leader} {session.started} {session.marker}\n"

@@ -182,6 +182,36 @@ async def test_a_bad_file_is_refused_whole(tmp_path: Path) -> None:
         assert status == 2 and "cannot be read: No such file" in err
 
 
+async def test_images_are_planned_without_any_engine(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        place.environment["DOCKER_HOST"] = "unix:///no/such/engine.sock"
+        folder = Folder(place, tmp_path / "work")
+        (folder.path / "data").mkdir()
+        lines = ("[servers.gh]", 'image = "ghcr.io/a/b:1"', 'args = ["stdio", "--token", "canary"]')
+        folder.write(*lines, 'volume = ["data/:/data:ro", "cache:/cache"]')
+        assert await folder.done("--dry-run") == [
+            "1 to add",
+            "+ gh  image:ghcr.io/a/b:1 stdio --token …",
+        ]
+        folder.write(*lines, 'volume = "./gone:/data"')
+        status, out, err = await folder.up("--dry-run")
+        assert status == 1 and "! gh  cannot be started\n" in out
+        why = f"error: gh: {folder.path}/gone does not exist\nhint: create it, or choose another\n"
+        assert err.endswith(why)
+        folder.write(*lines, 'command = "x"', 'volume = ["cache:/c", "nowhere"]', 'cwd = "data"')
+        status, out, err = await folder.up("--dry-run")
+        assert (status, out) == (2, "")
+        assert err.splitlines() == [
+            f"error: {folder.file}:2:1: command and image are two ways to say the same; keep one of them",
+            "hint: an image has a program of its own; what is to follow it are args",
+            f"error: {folder.file}:5:23: 'nowhere' is no volume; "
+            "write it as SOURCE:/TARGET or SOURCE:/TARGET:ro",
+            f"error: {folder.file}:6:1: cwd does not go with image: "
+            "a container begins in the folder of its image",
+            "hint: leave it out; volume shows it a folder of yours",
+        ]
+
+
 async def test_what_was_made_otherwise_is_not_touched_unless_it_is_adopted(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         await place.done("run", "time", "--no-wait", "--spare", "2", "--", *DEMO)

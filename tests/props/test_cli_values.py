@@ -8,7 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.cli.terminal.words import printable
-from mooring.cli.values import parse_assignment, parse_duration, parse_limit, parse_name, parse_size
+from mooring.cli.values import (
+    CPUS_FLOOR,
+    LEAST_MEMORY_BYTES,
+    MOST_MEMORY_BYTES,
+    parse_assignment,
+    parse_cpus,
+    parse_duration,
+    parse_engine,
+    parse_image,
+    parse_limit,
+    parse_memory,
+    parse_name,
+    parse_size,
+    parse_user,
+    parse_volume,
+)
 
 UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
 SIZES = {"": 1, "B": 1, "kB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
@@ -32,6 +47,30 @@ def test_anything_is_a_usable_value_or_refused_in_words(text: str) -> None:
             assert value is None or (math.isfinite(value) and value >= 0)
     with contextlib.suppress(ValueError):
         assert parse_name(text).isascii()
+    with contextlib.suppress(ValueError):
+        assert math.isfinite(parse_cpus(text)) and parse_cpus(text) >= CPUS_FLOOR
+    with contextlib.suppress(ValueError):
+        assert LEAST_MEMORY_BYTES <= parse_memory(text) <= MOST_MEMORY_BYTES
+    for parse_text in (parse_image, parse_user, parse_engine):
+        with contextlib.suppress(ValueError):
+            assert parse_text(text) == text and text and not set("\0\r\n") & set(text)
+
+
+PARTS = st.text(st.sampled_from("ab./~:- \n\0"), max_size=4)
+
+
+@given(st.tuples(PARTS, PARTS, st.sampled_from(["", ":ro", ":rw", ":x"])))
+def test_a_volume_is_understood_exactly_or_refused(parts: tuple[str, str, str]) -> None:
+    text = f"{parts[0]}:/{parts[1]}{parts[2]}"
+    with contextlib.suppress(ValueError):
+        volume = parse_volume(text)
+        assert str(volume) == text.removesuffix(":rw")
+        assert volume.source and volume.target.startswith("/") and not set(":\0\n") & set(volume.target)
+
+
+@given(st.floats(CPUS_FLOOR, 10**5))
+def test_processors_as_they_are_written_down_are_read_again(count: float) -> None:
+    assert parse_cpus(str(count)) == count
 
 
 @given(st.text(min_size=1).filter(lambda text: "=" not in text and "\0" not in text), st.text())

@@ -14,7 +14,9 @@ from mooring.cli.files.offsets import Keys, json_offsets, nearest, toml_offsets,
 from mooring.cli.files.reading import parse
 from mooring.cli.files.secret_looks import looks_secret, word_looks_secret
 from mooring.cli.files.writing import as_json, as_toml, written
+from mooring.cli.values import CPUS_FLOOR, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES, parse_user
 from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes.containers.spec import ContainerOptions, Volume
 from mooring.runtimes.stopping import StopPatience
 from mooring.workloads.definition import Borrowed, ServerOptions, same_request
 
@@ -26,22 +28,54 @@ REFERENCES = st.sampled_from([{}, {"API_TOKEN": "secret:x"}, {"H": "Bearer {file
 SURROUNDINGS = st.dictionaries(st.sampled_from(["HOME", "PATH", "TERM"]), TEXTS)
 
 
+def is_user(text: str) -> bool:
+    try:
+        return parse_user(text) == text
+    except ValueError:
+        return False
+
+
+PARTS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n/:"), min_size=1, max_size=6
+).filter(lambda part: part != ".")
+PATHS = st.lists(PARTS, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts)) | st.just(
+    "/$${a}${b}"
+)
+VOLUMES = st.builds(Volume, PATHS | st.sampled_from(["data", "a.b-c_1"]), PATHS, st.booleans())
+CONTAINERS = st.builds(
+    ContainerOptions,
+    image=st.sampled_from(["x", "ghcr.io/a/b-c:1.2", "localhost:5000/a@sha256:" + "0" * 64, "0" * 64]),
+    volumes=st.lists(VOLUMES, max_size=3).map(tuple),
+    network=st.sampled_from(["none", "bridge", "host"]),
+    memory_bytes=st.integers(LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES)
+    | st.integers(6, 10**6).map(lambda count: count * 1024**2),
+    cpus=st.none() | st.floats(CPUS_FLOOR, 10**5) | st.integers(1, 64).map(float),
+    user=st.none() | st.sampled_from(["1000", "me:us", "${X}"]) | TEXTS.filter(is_user),
+    read_only=st.booleans(),
+    pull=st.sampled_from(["missing", "always", "never"]),
+    engine=st.sampled_from(["auto", "docker", "podman", "tcp://[::1]:2375"]) | PATHS.map("unix://{}".format),
+)
+
+
 @st.composite
 def servers(draw: st.DrawFn) -> ServerOptions:
     name = draw(NAMES)
-    argv = ("run", *draw(st.lists(TEXTS, max_size=3)))
+    container = draw(st.none() | CONTAINERS)
+    argv = (*(() if container else ("run",)), *draw(st.lists(TEXTS, max_size=3)))
     # What looks like a secret is not written, as other tests see.
     argv = tuple(word for at, word in enumerate(argv) if not word_looks_secret(argv, at))
     env = draw(st.dictionaries(TEXTS.filter(lambda name: bool(name) and "=" not in name), TEXTS, max_size=3))
     env = {name: value for name, value in env.items() if not looks_secret(name, value)}
     around = {name: value for name, value in draw(SURROUNDINGS).items() if name not in env}
+    around = {} if container else around  # a container has its own
     shared = draw(st.integers(0, 3))
     return ServerOptions(
         name=name,
         argv=argv,
+        container=container,
         env=env | around,
         env_references=draw(REFERENCES),
-        cwd=Path("/"),
+        cwd=None if container else Path("/"),
         spare=draw(st.integers(0, 3)),
         sessions=SessionPolicy(
             max_sessions=draw(st.integers(1, 10**6)),

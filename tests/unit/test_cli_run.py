@@ -2,23 +2,29 @@
 
 import json
 import logging
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any, get_args
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import mooring.host
 from mooring import __version__
 from mooring.cli.main import cli, main
+from mooring.cli.running.images import ONLY_OF_IMAGES
 from mooring.errors import ListenFailed
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes.containers.spec import ContainerOptions, Network, Pull, Volume
 from mooring.runtimes.environment import DEFAULT_NAMES
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
+from mooring.workloads.definition import Borrowed, dump_options, load_options
 
 
 @pytest.fixture
@@ -43,10 +49,24 @@ def asked(stand_in: ModuleType) -> list[ForegroundOptions]:
     return seen
 
 
+@pytest.fixture
+def bodies(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the daemon would have been asked for."""
+    seen: list[dict[str, Any]] = []
+
+    def run_server(_name: str, body: dict[str, Any], **_how: Any) -> int:
+        seen.append(body)
+        return 0
+
+    monkeypatch.setattr("mooring.cli.servers.changing.run_server", run_server)
+    return seen
+
+
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("MOORING_DEBUG", raising=False)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name in ("KUBERNETES_SERVICE_HOST", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "stderr", sys.__stderr__)  # capfd sees it; its own has no descriptor
 
 
@@ -131,11 +151,13 @@ def test_every_option_arrives(
 def test_every_field_of_the_options_can_be_given() -> None:
     names = {parameter.name for parameter in cli.commands["run"].params}
     spelled = {"allow_hosts": "allow_host", "allow_origins": "allow_origin", "env_references": "env"}
+    spelled |= {"container": "image", "volumes": "volume"}
     made_of_several = {"argv", "borrowed", "server", "listen", "sessions", "restarts", "patience"}
     made_of_several |= {"secrets"}  # by the state directory
-    for options in (ServerOptions, ListenOptions, ForegroundOptions, StopPatience):
+    made_of_several |= {"pids"}  # a bound against runaways, which nobody has to choose
+    for options in (ServerOptions, ListenOptions, ForegroundOptions, StopPatience, ContainerOptions):
         for field in options.__annotations__:
-            name = field.removesuffix("_s")
+            name = field.removesuffix("_s").removesuffix("_bytes")
             assert spelled.get(name, name) in names | made_of_several, field
 
 
@@ -159,6 +181,129 @@ def test_references_stay_references(
     assert (options.server.env["B"], options.server.env["C"]) == ('{"a": 1}', "env:x")
     assert "TOKEN" not in options.server.env, "what is not used is not kept"
     assert options.secrets == Path("/state/secrets.json")
+
+
+def of_image(asked: list[ForegroundOptions], *options: str, args: tuple[str, ...] = ()) -> ServerOptions:
+    words = ("--", *args) if args else ()
+    assert mooring_("run", "--foreground", "gh", "--image", "ghcr.io/a/b:1", *options, *words) == 3
+    return asked.pop().server
+
+
+def test_an_image_needs_no_command_and_has_the_defaults_of_containers(asked: list[ForegroundOptions]) -> None:
+    container = ContainerOptions(image="ghcr.io/a/b:1")
+    assert of_image(asked) == ServerOptions(name="gh", argv=(), container=container)
+    assert of_image(asked, args=("stdio", "--x", "")).argv == ("stdio", "--x", "")
+    assert mooring_("run", "--foreground", "gh", "--image", "ghcr.io/a/b:1", "--") == 3
+    assert asked.pop().server.argv == ()
+
+
+def test_every_option_of_a_container_arrives(
+    asked: list[ForegroundOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    volumes = ("./data:/data:ro", "sub/dir:/sub", ".:/here", "~/x:/home", "/abs:/abs:rw", "cache:/cache")
+    server = of_image(
+        asked,
+        *(word for volume in volumes for word in ("--volume", volume)),
+        *("--network", "none", "--memory", "512MiB", "--cpus", "1.5", "--user", "1000:100", "--read-only"),
+        *("--pull", "always", "--engine", "podman"),
+    )
+    assert server.container == ContainerOptions(
+        image="ghcr.io/a/b:1",
+        volumes=(
+            Volume(f"{tmp_path}/data", "/data", read_only=True),
+            Volume(f"{tmp_path}/sub/dir", "/sub"),
+            Volume(str(tmp_path), "/here"),
+            Volume("/home/me/x", "/home"),
+            Volume("/abs", "/abs"),
+            Volume("cache", "/cache"),
+        ),
+        network="none",
+        memory_bytes=512 * 1024**2,
+        cpus=1.5,
+        user="1000:100",
+        read_only=True,
+        pull="always",
+        engine="podman",
+    )
+    assert load_options(dump_options(server)) == server
+
+
+def test_a_container_gets_no_variables_but_those_that_were_asked_for(
+    asked: list[ForegroundOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OURS", "passed")
+    (tmp_path / "env").write_text("A=file\nB=file\n")
+    options = ("--env", "A=given", "--env-file", f"{tmp_path}/env", "--pass-env", "OURS")
+    server = of_image(asked, *options, "--env", "TOKEN=secret:x")
+    assert server.env == {"A": "given", "B": "file", "OURS": "passed"}
+    assert server.env_references == {"TOKEN": "secret:x"}
+    assert server.borrowed == Borrowed(named=("OURS",))
+
+
+def test_the_engine_is_written_down_as_this_terminal_means_it(
+    asked: list[ForegroundOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def engine(*options: str) -> str:
+        container = of_image(asked, *options).container
+        assert container is not None
+        return container.engine
+
+    monkeypatch.chdir(tmp_path)
+    assert engine("--engine", "./x.sock") == f"unix://{tmp_path}/x.sock"
+    assert engine("--engine", "unix://x/y.sock") == f"unix://{tmp_path}/x/y.sock"
+    assert engine("--engine", "tcp://127.0.0.1:2375") == "tcp://127.0.0.1:2375"
+    monkeypatch.setenv("DOCKER_HOST", "unix:///elsewhere.sock")
+    assert engine() == engine("--engine", "docker") == "unix:///elsewhere.sock"
+    assert engine("--engine", "podman") == "podman"
+
+
+def test_what_can_be_chosen_is_what_containers_know() -> None:
+    options = {option.name: option for option in cli.commands["run"].params}
+    for name, words in (("network", Network), ("pull", Pull)):
+        choice = options[name].type
+        assert isinstance(choice, click.Choice) and tuple(choice.choices) == get_args(words)
+    in_section = {
+        option.name for option in options.values() if "with --image" in getattr(option, "section", "")
+    }
+    assert in_section == ONLY_OF_IMAGES
+
+
+def test_the_daemon_is_given_an_image_without_a_folder(
+    bodies: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    assert mooring_("run", "gh", "--image", "x", "--volume", "data/:/data", "--env", "PATH=env:P") == 0
+    options = load_options(json.dumps(bodies.pop()["options"]).encode())
+    container = ContainerOptions(image="x", volumes=(Volume(f"{tmp_path}/data", "/data"),))
+    assert options == ServerOptions(
+        name="gh", argv=(), container=container, env_references={"PATH": "env:P"}
+    ), "no cwd of ours"
+    assert mooring_("run", "time", "--", sys.executable) == 0
+    assert bodies.pop()["options"]["cwd"] == str(tmp_path), "a process has one"
+
+
+def test_a_folder_that_is_not_there_is_told_before_anybody_is_asked(
+    bodies: list[dict[str, Any]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert mooring_("run", "gh", "--image", "x", "--volume", f"{tmp_path}/gone:/data") == 2
+    assert capfd.readouterr().err == (
+        f"error: gh: {tmp_path}/gone does not exist\nhint: create it, or choose another\n"
+    )
+    assert mooring_("run", "gh", "--image", "x", "--volume", "gone:/data") == 0, "the engine's to know"
+    assert len(bodies) == 1
+
+
+def test_help_of_run_needs_nothing_of_containers() -> None:
+    code = (
+        "import sys; from mooring.cli.main import main\n"
+        "try: main(['run', '--help'])\n"
+        "finally: print([name for name in sys.modules if name.startswith('mooring.runtimes')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--image IMAGE" in done.stdout and done.stdout.endswith("\n[]\n")
 
 
 def test_inherit_env_and_unix(asked: list[ForegroundOptions], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +387,45 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
         ("run --foreground time --host example.com -- x", "--allow-remote"),
         ("run --foreground time --host :: --allow-remote -- x", "--token-file"),
         ("run --foreground time --log-format xml -- x", "--log-format"),
+        (
+            "run x --memory 1GiB -- uvx x",
+            "error: --memory: works only with --image\nhint: add --image IMAGE\n",
+        ),
+        (
+            "run --foreground x --volume /a:/b --read-only -- x",
+            "error: --read-only, --volume: works only with",
+        ),
+        ("run x --image y --from uvx:x", "error: --image takes the place of --from\n"),
+        (
+            "run x --image y --inherit-env",
+            "--inherit-env does not go with --image: a container has the environ",
+        ),
+        (
+            "run x --image y --cwd / -- z",
+            "--cwd does not go with --image: a container begins in the folder of",
+        ),
+        ("run --foreground x --image y --cwd /", "leave it out; --volume DIR:/TARGET shows it a folder"),
+        ("run x --image Not:An:Image", "error: --image: 'Not:An:Image' is no name of an image; for example"),
+        ("run x --image=", "--image: '' is no name of an image"),
+        ("run x --image y --volume /a:b", "--volume: '/a:b' is no volume; write it as SOURCE:/TARGET or"),
+        (
+            "run x --image y --volume ~nobody-at-all/a:/b",
+            "error: ~nobody-at-all/a: whose home that is, is not",
+        ),
+        ("run x --image y --network lan", "--network: 'lan' is not one of 'none', 'bridge', 'host'"),
+        ("run x --image y --pull daily", "--pull: 'daily' is not one of 'missing', 'always', 'never'"),
+        (
+            "run x --image y --memory 1MiB",
+            "--memory: '1MiB' is not what a container can have: give 6MiB or more",
+        ),
+        ("run x --image y --cpus 1,5", "--cpus: '1,5' is no number of processors"),
+        ("run x --image y --user a:b:c", "--user: 'a:b:c' is no user"),
+        ("run x --image y --engine dokcer", "--engine: 'dokcer' is no engine; write auto, docker, podman"),
+        (
+            "run x --image y --engine ssh://me@host",
+            "error: --engine names the container engine ssh://me@host",
+        ),
+        ("run x --image y stdio", "hint: write: mooring run x --image y -- stdio\n"),
         ("nonsense", "nonsense"),
         ("--nonsense", "--nonsense"),
         ("completion tcsh", "error: no script for 'tcsh'; there is one for bash, zsh and fish\n"),
@@ -249,7 +433,11 @@ def test_options_of_the_server_are_its_own(asked: list[ForegroundOptions]) -> No
     ],
 )
 def test_wrong_usage_is_status_2_and_told_on_stderr(
-    asked: list[ForegroundOptions], capfd: pytest.CaptureFixture[str], arguments: str, words: str
+    asked: list[ForegroundOptions],
+    bodies: list[dict[str, Any]],
+    capfd: pytest.CaptureFixture[str],
+    arguments: str,
+    words: str,
 ) -> None:
     assert mooring_(*arguments.split(" ")) == 2
     out, err = capfd.readouterr()
@@ -260,7 +448,7 @@ def test_wrong_usage_is_status_2_and_told_on_stderr(
     assert "Traceback" not in err
     assert err.count("\n") == 2 and "\t" not in err and "\\" not in err
     assert "hush" not in err
-    assert not asked
+    assert not asked and not bodies
 
 
 def test_an_error_in_colour_where_a_person_looks(
@@ -355,6 +543,7 @@ def test_help_shows_every_option_with_its_default_and_examples() -> None:
     for title in (
         "Where it listens (with --foreground):",
         "Who may use it (with --foreground):",
+        "Containers (with --image):",
         "Stopping:",
         "Examples:",
     ):

@@ -3,16 +3,35 @@
 import pytest
 
 from mooring.cli.values import (
+    ENGINES,
+    CPUS_FLOOR,
+    LEAST_MEMORY_BYTES,
+    MOST_MEMORY_BYTES,
     RESERVED_NAMES,
     parse_assignment,
     parse_count,
+    parse_cpus,
     parse_duration,
+    parse_engine,
     parse_header_source,
+    parse_image,
     parse_limit,
+    parse_memory,
     parse_name,
     parse_port,
     parse_size,
+    parse_user,
     parse_variable,
+    parse_volume,
+)
+from mooring.errors import UserError
+from mooring.runtimes.containers import endpoints
+from mooring.runtimes.containers.spec import (
+    MEMORY_FLOOR_BYTES,
+    ContainerOptions,
+    ContainerSpec,
+    Volume,
+    check_spec,
 )
 
 
@@ -139,3 +158,110 @@ def test_sources_of_headers() -> None:
         with pytest.raises(ValueError) as refused:
             parse_header_source(text)
         assert "sk-123" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["alpine", "ghcr.io/a/b:1.2", "localhost:5000/x", "a@sha256:" + "0" * 64])
+def test_images(text: str) -> None:
+    assert parse_image(text) == text
+
+
+@pytest.mark.parametrize("text", ["", " ", "-x", "a b", "a:", "a\n", "a\0", "https://ghcr.io/a"])
+def test_not_images(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no name of an image; for example ghcr\.io/OWNER/NAME:TAG"):
+        parse_image(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "volume"),
+    [
+        ("/a:/b", Volume("/a", "/b")),
+        ("./a b:/b:ro", Volume("./a b", "/b", True)),
+        ("~:/b:rw", Volume("~", "/b")),
+        ("a/b:/b", Volume("a/b", "/b")),
+        ("my.data-1_:/b", Volume("my.data-1_", "/b")),
+    ],
+)
+def test_volumes(text: str, volume: Volume) -> None:
+    assert parse_volume(text) == volume
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is no volume"),
+        ("/a", "write it as SOURCE:/TARGET or SOURCE:/TARGET:ro"),
+        ("/a:b", "is no volume"),
+        (":/b", "is no volume"),
+        ("/a:/b:z", "is no volume"),
+        ("/a:/b:ro:ro", "is no volume"),
+        ("/a:/", "would hide all of the image"),
+        ("/a:///", "would hide all of the image"),
+        ("a\0:/b", "no folder has a NUL character or a line break"),
+        ("/a:/b\n", "no folder has a NUL character or a line break"),
+        ("my data:/b", "'my data' cannot be the name of a volume; a folder is written ./FOLDER"),
+        ("-v:/b", "cannot be the name of a volume"),
+    ],
+)
+def test_not_volumes(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        parse_volume(text)
+    assert words in str(caught.value)
+
+
+def checked(**limits: float) -> str:
+    """What `check_spec` says of them."""
+    try:
+        check_spec(ContainerSpec.of(ContainerOptions(image="x", **limits), "x", (), {}))  # type: ignore[arg-type]
+    except UserError as error:
+        return error.code
+    return "fine"
+
+
+def test_memory_is_what_containers_take() -> None:
+    assert LEAST_MEMORY_BYTES == MEMORY_FLOOR_BYTES
+    assert parse_memory("6MiB") == LEAST_MEMORY_BYTES and parse_memory("2GiB") == 2 * 1024**3
+    assert parse_memory(str(MOST_MEMORY_BYTES)) == MOST_MEMORY_BYTES
+    for text in ("0", str(LEAST_MEMORY_BYTES - 1), "1000000GB"):
+        with pytest.raises(ValueError, match="give 6MiB or more"):
+            parse_memory(text)
+    with pytest.raises(ValueError, match="not a size"):
+        parse_memory("2G")
+
+
+def test_processors_are_what_containers_take() -> None:
+    assert (parse_cpus("2"), parse_cpus("1.5"), parse_cpus("0.01")) == (2, 1.5, CPUS_FLOOR)
+    assert (checked(cpus=CPUS_FLOOR), checked(cpus=CPUS_FLOOR - 0.001)) == ("fine", "bad_limit")
+    for text in (
+        "",
+        "0",
+        "0.009",
+        "-1",
+        "1,5",
+        ".5",
+        "1.",
+        "1e3",
+        "nan",
+        "inf",
+        "two",
+        "\N{SUPERSCRIPT TWO}",
+        "2\n",
+    ):
+        with pytest.raises(ValueError, match=r"is no number of processors: give 2 or 1\.5"):
+            parse_cpus(text)
+
+
+def test_users() -> None:
+    for text in ("me", "1000", "me:us", "0:0", "DOMAIN\\me"):
+        assert parse_user(text) == text
+    for text in ("", " ", ":", "me:", ":us", "a:b:c", "a b", "me\n", "me\0", "-1", "me:-1"):
+        with pytest.raises(ValueError, match="is no user; write USER or USER:GROUP"):
+            parse_user(text)
+
+
+def test_engines() -> None:
+    assert ENGINES == (endpoints.AUTO, endpoints.DOCKER, endpoints.PODMAN)
+    for text in (*ENGINES, "/run/docker.sock", "./x.sock", "~/x.sock", "unix:///x", "tcp://localhost:2375"):
+        assert parse_engine(text) == text
+    for text in ("", " ", "dokcer", "Docker", "x.sock", "unix://", "/run/x\n", "/run/x\0"):
+        with pytest.raises(ValueError, match="is no engine; write auto, docker, podman, or its socket"):
+            parse_engine(text)

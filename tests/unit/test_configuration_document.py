@@ -39,6 +39,7 @@ def test_examples_are_as_the_schema_says() -> None:
     for wrong in (
         {},
         *({"servers": {"a": said}} for said in ({"x": 1}, {"args": "x"}, {"client_refresh": "x"})),
+        *({"servers": {"a": {"image": "x", **said}}} for said in ({"network": "x"}, {"volume": [1]})),
     ):
         assert problems(wrong, schema, schema)
 

@@ -10,13 +10,15 @@ from click.testing import CliRunner
 from mooring.cli.files.definitions import MAX_FILE_CHARACTERS, Asked, define, read_file
 from mooring.cli.files.reading import BadFile, parse
 from mooring.cli.files.secret_looks import is_reference, looks_secret, secret_name, shown_command
-from mooring.cli.files.settings import SETTINGS, settings_of
+from mooring.cli.files.settings import OF_CONTAINERS, SETTINGS, container_settings, settings_of
 from mooring.cli.files.variables import escaped, expand, has_variables
 from mooring.cli.main import cli
 from mooring.errors import UserError
 from mooring.host.options import ServerOptions
 from mooring.proxy.policy import SessionPolicy
+from mooring.runtimes.containers.spec import ContainerOptions, Volume
 from mooring.runtimes.stopping import StopPatience
+from mooring.workloads.definition import Borrowed
 
 OURS = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "NAME": "of mine", "EMPTY": ""}
 
@@ -115,6 +117,147 @@ client_refresh = "always"
     )
     assert (options.borrowed.named, options.borrowed.unnamed) == (("NAME",), ("HOME", "PATH"))
     assert set(settings_of(options)) == set(SETTINGS), "all of them are told again"
+
+
+IMAGE = """
+[servers.gh]
+image = "ghcr.io/a/${NAME:-x}:1"
+args = ["stdio", "${TARGET}"]
+env = { A = "given", TOKEN = "secret:x" }
+env_file = "a.env"
+pass_env = ["NAME"]
+volume = ["./data:/data:ro", "~/x:${TARGET}", "sub/dir:/sub", "cache:/cache", "${HERE}:/here"]
+network = "none"
+memory = "512MiB"
+cpus = 1.5
+user = 1000
+read_only = true
+pull = "never"
+engine = "run/docker.sock"
+shared = true
+"""
+
+
+def test_every_key_of_an_image_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    (tmp_path / "a.env").write_text("A=file\nB=file\n")
+    options = one(tmp_path, IMAGE, NAME="b", TARGET="/t", HERE="/somewhere")
+    container = ContainerOptions(
+        image="ghcr.io/a/b:1",
+        volumes=(
+            Volume(f"{tmp_path}/data", "/data", read_only=True),
+            Volume("/home/me/x", "/t"),
+            Volume(f"{tmp_path}/sub/dir", "/sub"),
+            Volume("cache", "/cache"),
+            Volume("/somewhere", "/here"),
+        ),
+        network="none",
+        memory_bytes=512 * 1024**2,
+        cpus=1.5,
+        user="1000",
+        read_only=True,
+        pull="never",
+        engine=f"unix://{tmp_path}/run/docker.sock",
+    )
+    assert options == ServerOptions(
+        name="gh",
+        argv=("stdio", "/t"),
+        container=container,
+        env={"A": "given", "B": "file", "NAME": "b"},
+        env_references={"TOKEN": "secret:x"},
+        spare=0,
+        sessions=SessionPolicy(shared=1),
+    ), "and neither a folder nor variables of ours"
+    assert options.borrowed == Borrowed(named=("NAME",))
+    assert set(container_settings(container)) == set(OF_CONTAINERS), "all of them are told again"
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+def test_an_image_alone_is_enough(tmp_path: Path, is_json: bool) -> None:
+    text = '{"mcpServers": {"a": {"image": "x"}}}' if is_json else '[servers.a]\nimage = "x"\n'
+    [wanted] = asked(tmp_path, text, is_json=is_json).servers.values()
+    assert wanted.options == ServerOptions(name="a", argv=(), container=ContainerOptions(image="x"))
+    assert wanted.trouble is None
+    assert container_settings(ContainerOptions(image="x")) == {}
+
+
+@pytest.mark.parametrize("engine", ["./run/x.sock", "run/x.sock", "unix://run/x.sock"])
+def test_a_socket_begins_at_the_folder_of_the_file(tmp_path: Path, engine: str) -> None:
+    container = one(tmp_path, f"[servers.a]\nimage = 'x'\nengine = '{engine}'\n").container
+    assert container is not None and container.engine == f"unix://{tmp_path}/run/x.sock"
+
+
+def test_an_engine_that_the_terminal_names_is_written_down(tmp_path: Path) -> None:
+    text = '[servers.a]\nimage = "x"\n'
+    container = one(tmp_path, text, DOCKER_HOST="unix:///elsewhere.sock").container
+    assert container is not None and container.engine == "unix:///elsewhere.sock"
+    with pytest.raises(BadFile) as caught:
+        asked(tmp_path, text, DOCKER_HOST="ssh://me@there")
+    assert caught.value.message == (
+        "file:1:10: DOCKER_HOST names the container engine ssh://me@there, which cannot be reached that way"
+    )
+    assert caught.value.hint.startswith("forward its socket")
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+def test_a_folder_that_is_not_there_costs_its_server_only(tmp_path: Path, is_json: bool) -> None:
+    (tmp_path / "there").mkdir()
+    text = "[servers.a]\nimage = 'x'\nvolume = './gone:/a'\n[servers.b]\nimage = 'x'\nvolume = './there:/a'\n"
+    if is_json:
+        one_of = '"{}": {{"image": "x", "volume": "./{}:/a"}}'
+        text = f'{{"servers": {{{one_of.format("a", "gone")}, {one_of.format("b", "there")}}}}}'
+    servers = asked(tmp_path, text, is_json=is_json).servers
+    assert servers["b"].trouble is None
+    trouble = servers["a"].trouble
+    assert trouble is not None and trouble.message == f"a: {tmp_path}/gone does not exist"
+    assert trouble.hint == "create it, or choose another"
+
+
+def test_values_that_no_container_takes_are_refused_where_they_stand(tmp_path: Path) -> None:
+    text = """[servers.a]
+image = "not an image"
+volume = ["/a:/b", "nowhere", "${NOPE}:/x", "/a:/"]
+network = "lan"
+memory = "1MiB"
+cpus = 0
+user = "me\\n"
+pull = "sometimes"
+engine = "dokcer"
+[servers.b]
+image = "${NOPE}"
+volume = "~nobody-at-all/x:/x"
+user = ""
+engine = "ssh://me@there"
+[servers.c]
+image = "x"
+engine = "ssh://me@there"
+[servers.d]
+image = "x"
+engine = "/run/\\u0000"
+"""
+    assert refused(tmp_path, text) == [
+        "2:1: image: 'not an image' is no name of an image; for example ghcr.io/OWNER/NAME:TAG",
+        "3:20: 'nowhere' is no volume; write it as SOURCE:/TARGET or SOURCE:/TARGET:ro",
+        "3:31: the variable NOPE is not set; set it, or write ${NOPE:-default}",
+        "3:45: '/a:/' would hide all of the image; write SOURCE:/TARGET",
+        "4:1: network: 'lan' is not one of 'none', 'bridge', 'host'.",
+        "5:1: memory: '1MiB' is not what a container can have: give 6MiB or more, "
+        "and no more than machines have",
+        "6:1: cpus: '0' is no number of processors: give 2 or 1.5, and at least 0.01",
+        r"7:1: user: 'me\n' is no user; write USER or USER:GROUP, by name or by number",
+        "8:1: pull: 'sometimes' is not one of 'missing', 'always', 'never'.",
+        "9:1: 'dokcer' is no engine; write auto, docker, podman, or its socket: /var/run/docker.sock",
+        "11:1: the variable NOPE is not set; set it, or write ${NOPE:-default}",
+        "12:1: ~nobody-at-all/x: whose home that is, is not known",
+        "13:1: user: '' is no user; write USER or USER:GROUP, by name or by number",
+        "17:1: --engine names the container engine ssh://me@there, which cannot be reached that way",
+        r"20:1: '/run/\x00' is no engine; write auto, docker, podman, or its socket: /var/run/docker.sock",
+    ]
+
+
+def test_a_home_of_nobody_is_refused_where_it_stands(tmp_path: Path) -> None:
+    text = "[servers.a]\ncommand = 'sh'\ncwd = '~nobody-at-all/x'\n"
+    assert refused(tmp_path, text) == ["3:1: ~nobody-at-all/x: whose home that is, is not known"]
 
 
 def test_what_is_not_said_is_as_run_has_it(tmp_path: Path) -> None:
@@ -302,6 +445,12 @@ env = { GITHUB_TOKEN = "canary-2", OTHER_TOKEN = "${NAME}", THIRD_TOKEN = "secre
         "keep it out of the file: mooring secret set git-github-token, "
         'and here GITHUB_TOKEN = "secret:git-github-token"'
     )
+
+
+def test_words_for_an_image_are_looked_at_too(tmp_path: Path) -> None:
+    text = '[servers.git]\nimage = "x"\nargs = ["--token", "canary"]\n'
+    [warning] = asked(tmp_path, text).warnings
+    assert (warning.place.line, warning.place.column) == (3, 20) and "canary" not in repr(warning)
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:

@@ -1,5 +1,6 @@
 """What is to be done, as it is decided and as it is shown; and servers written as a file."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from mooring.cli.files.difference import Action, Known, Plan, plan_down, plan_up
 from mooring.cli.files.picture import pictured, summary
 from mooring.cli.files.writing import as_json, as_toml, written
 from mooring.errors import UserError
+from mooring.runtimes.containers.spec import ContainerOptions, Volume
 from mooring.workloads.definition import Borrowed, ServerOptions
 
 FILE = "/here/mooring.toml"
@@ -81,6 +83,69 @@ def test_a_plan_is_shown_like_a_difference() -> None:
     assert "canary" not in repr([step.changes for step in made.steps])
     assert all(len(line) <= 40 for line in shown(made, 40)[1:])
     assert shown(made, 40)[3] == "= foreign  the same, but not made from …"
+
+
+def image(name: str, *words: str, env: dict[str, str] | None = None, **other: Any) -> ServerOptions:
+    container = ContainerOptions(**{"image": f"mcp/{name}:1", **other})
+    return ServerOptions(name=name, argv=words, container=container, env=env or {})
+
+
+def test_a_plan_names_images_and_what_differs() -> None:
+    volumes = (Volume("/a", "/a"), Volume("cache", "/c", read_only=True))
+    wanted = [
+        image("new", "--token", "canary", memory_bytes=1024**3),
+        image("other", image="mcp/other:2"),
+        image("words", "--token", "canary"),
+        image(
+            "all",
+            "x",
+            volumes=volumes,
+            network="none",
+            memory_bytes=1000,
+            cpus=2.0,
+            user="me",
+            read_only=True,
+            pull="always",
+            engine="podman",
+            env={"A": "canary"},
+        ),
+        image("from-command", "x"),
+        server("to-command"),
+        image("same", "x"),
+        image("hidden", pids=5),
+    ]
+    there = [
+        known(image("other")),
+        known(image("words", "x")),
+        known(image("all", "x")),
+        known(server("from-command")),
+        known(image("to-command")),
+        known(image("same", "x")),
+        known(image("hidden")),
+    ]
+    made = plan(wanted, there)
+    assert shown(made) == [
+        "1 to add, 6 to change, 1 the same",
+        "~ all           volume: none → /a:/a, cache:/c:ro",
+        "                network: bridge → none",
+        "                memory: 2GiB → 1000",
+        "                cpus: none → 2",
+        "                user: none → me",
+        "                read_only: false → true",
+        "                pull: missing → always",
+        "                engine: auto → podman",
+        "                env: + A",
+        "~ from-command  command: uvx mcp-from-command → image:mcp/from-command:1 x",
+        "                cwd: /here → none",
+        "~ hidden        something that is not shown here",
+        "+ new           image:mcp/new:1 --token …",
+        "~ other         image: mcp/other:1 → mcp/other:2",
+        "= same          the same",
+        "~ to-command    command: image:mcp/to-command:1 → uvx mcp-to-command",
+        "                cwd: none → /here",
+        "~ words         args: x → --token …",
+    ]
+    assert "canary" not in repr([step.changes for step in made.steps])
 
 
 def test_colours_are_those_of_differences() -> None:
@@ -197,3 +262,53 @@ def test_and_as_json(many: list[ServerOptions]) -> None:
 }
 """.replace('q\\"', 'q\\"\x7f')
     )
+
+
+@pytest.fixture
+def gh() -> ServerOptions:
+    return image(
+        "gh",
+        "--token",
+        SECRET,
+        "${X}",
+        volumes=(Volume("/my ${data}", "/data", read_only=True), Volume("cache", "/c")),
+        memory_bytes=512 * 1024**2,
+        cpus=1.5,
+        user="1000",
+        read_only=True,
+        engine="unix:///run/x.sock",
+        env={"GITHUB_TOKEN": SECRET, "A": "1"},
+    )
+
+
+def test_an_image_is_written_as_toml_with_all_that_it_is_run_with(gh: ServerOptions) -> None:
+    assert (
+        as_toml([written(gh), written(image("plain"))])
+        == """[servers.gh]
+image = "mcp/gh:1"
+# a word that looks like a secret is not shown; for mooring up, set GH_WORD_1 to it
+args = ["--token", "${GH_WORD_1}", "$${X}"]
+volume = ["/my $${data}:/data:ro", "cache:/c"]
+memory = "512MiB"
+cpus = 1.5
+user = "1000"
+read_only = true
+engine = "unix:///run/x.sock"
+
+[servers.gh.env]
+A = "1"
+# its value is not shown; keep it with: mooring secret set gh-github-token
+GITHUB_TOKEN = "secret:gh-github-token"
+
+[servers.plain]
+image = "mcp/plain:1"
+"""
+    )
+
+
+def test_and_an_image_as_json(gh: ServerOptions) -> None:
+    told = json.loads(as_json([written(gh), written(image("plain"))]))["mcpServers"]
+    assert told["plain"] == {"image": "mcp/plain:1"}
+    assert told["gh"]["args"] == ["--token", "${GH_WORD_1}", "$${X}"] and "command" not in told["gh"]
+    assert told["gh"]["volume"] == ["/my $${data}:/data:ro", "cache:/c"] and told["gh"]["cpus"] == 1.5
+    assert SECRET not in repr(told)

@@ -48,6 +48,43 @@ TOML_REFUSALS = {
         '[servers.a]\ncommand = "x"\nfrom = "uvx:x"\n[servers.b]\nargs = []\n',
         ["3:1: command and from are two ways to say the same; keep one of them", "4:10: b has no command"],
     ),
+    "images and other ways": (
+        '[servers.a]\nimage = "x"\ncommand = "y"\n[servers.b]\nfrom = "uvx:x"\nimage = "y"\n',
+        [
+            "2:1: command and image are two ways to say the same; keep one of them",
+            "6:1: from and image are two ways to say the same; keep one of them",
+        ],
+    ),
+    "for containers alone": (
+        '[servers.a]\ncommand = "x"\nvolume = ["/a:/b"]\nread_only = false\nmemory = "1GiB"\n',
+        [
+            "3:1: volume goes only with an image",
+            "4:1: read_only goes only with an image",
+            "5:1: memory goes only with an image",
+        ],
+    ),
+    "not for containers": (
+        '[servers.a]\nimage = "x"\ncwd = "/"\ninherit_env = true\n'
+        '[servers.b]\nimage = "x"\ninherit_env = false\n',
+        [
+            "3:1: cwd does not go with image: a container begins in the folder of its image",
+            "4:1: inherit_env does not go with image: a container has the environment of its image",
+        ],
+    ),
+    "wrong types of containers": (
+        '[servers.a]\nimage = ["x"]\nvolume = ["/a:/b", 3]\nread_only = "yes"\ncpus = true\nmemory = 1.5\n',
+        [
+            "2:1: image takes text, not a list",
+            "3:20: volume takes text, not a whole number",
+            "4:1: read_only takes true or false, not text",
+            "5:1: cpus takes a whole number or a number or text, not true or false",
+            "6:1: memory takes a whole number or text, not a number",
+        ],
+    ),
+    "plural": (
+        '[servers.a]\nimage = "x"\nvolumes = []\n',
+        ["3:1: volumes is not known; did you mean volume?"],
+    ),
     "elsewhere": (
         '[servers.a]\nurl = "https://x"\n',
         ["2:1: servers elsewhere (url) are not supported yet"],
@@ -69,6 +106,13 @@ JSON_REFUSALS = {
     "nearly known": (
         '{"mcpServers": {"a": {\n  // what is run\n  "comand": "x"}}}',
         ["1:17: a has no command", "3:3: comand is not known; did you mean command?"],
+    ),
+    "images": (
+        '{"servers": {"a": {"image": "x",\n "command": "y"}, "b": {"command": "x",\n "network": "none"}}}',
+        [
+            "1:20: command and image are two ways to say the same; keep one of them",
+            "3:2: network goes only with an image",
+        ],
     ),
     "wrong types": (
         '{"servers": {"a": {"command": "x",\n "args": "y"}}}',
@@ -116,6 +160,23 @@ def test_a_name_that_cannot_be_is_corrected() -> None:
 def test_hints_are_in_the_language_of_the_file(said: str) -> None:
     assert '"command": "uvx"' in refusal(f'{{"servers": {{"a": {said}}}}}', is_json=True).hint
     assert 'command = "uvx' in refusal(f"[servers]\na = {said}\n", is_json=False).hint
+
+
+def test_hints_say_what_to_do_about_images() -> None:
+    both = refusal('[servers.a]\nimage = "x"\ncommand = "y"\n', is_json=False)
+    assert both.hint == "an image has a program of its own; what is to follow it are args"
+    without = refusal('[servers.a]\ncommand = "y"\nuser = "me"\n', is_json=False)
+    assert without.hint == "add image, or leave user out"
+    nothing = refusal("[servers.a]\n", is_json=False)
+    assert nothing.hint.endswith(', or image = "IMAGE"')
+
+
+def test_null_in_json_is_as_good_as_not_there() -> None:
+    one, other = '{"image": "x", "command": null, "cwd": null}', '{"command": "x", "user": null}'
+    text = f'{{"servers": {{"a": {one}, "b": {other}}}}}'
+    reading = entries_of(parse(text, "file", is_json=True))
+    assert not reading.problems
+    assert [entry.values for entry in reading.entries] == [{"image": "x"}, {"command": "x"}]
 
 
 def test_what_only_ai_clients_know_is_left_to_them_and_told() -> None:

@@ -18,6 +18,12 @@ def test_all_of_ours() -> None:
     assert build_environment(OURS, inherit_env=True) == OURS
 
 
+def test_a_container_gets_what_was_asked_for_alone() -> None:
+    assert build_environment(OURS, unasked=()) == {}
+    asked = build_environment(OURS, unasked=(), pass_env=["TOKEN"], env_file={"A": "1"}, env={"B": "2"})
+    assert asked == {"TOKEN": "hush", "A": "1", "B": "2"}
+
+
 def test_by_name() -> None:
     assert build_environment(OURS, pass_env=["TOKEN"])["TOKEN"] == "hush"
 

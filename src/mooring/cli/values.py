@@ -1,4 +1,4 @@
-"""Values as people write them: spans of time, sizes, K=V pairs, names.
+"""Values as people write them: spans of time, sizes, K=V pairs, names, what containers are made of.
 
 Each parser takes text and raises `ValueError` with a sentence for people; `Parsed` makes
 a click type of it. No parser repeats a value that may be a secret.
@@ -6,23 +6,36 @@ a click type of it. No parser repeats a value that may be a secret.
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from mooring.errors import UserError
+
+if TYPE_CHECKING:
+    from mooring.runtimes.containers.spec import Volume
+
 __all__ = [
+    "ENGINES",
     "RESERVED_NAMES",
     "Parsed",
     "Word",
+    "is_kept_by_engine",
     "parse_assignment",
     "parse_count",
+    "parse_cpus",
     "parse_duration",
+    "parse_engine",
     "parse_header_source",
+    "parse_image",
     "parse_limit",
+    "parse_memory",
     "parse_name",
     "parse_port",
     "parse_size",
+    "parse_user",
     "parse_variable",
+    "parse_volume",
     "parse_word",
 ]
 
@@ -30,11 +43,19 @@ DURATION_UNITS_S = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
 SIZE_UNITS = {"": 1, "b": 1}
 SIZE_UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9}
 SIZE_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30}
+LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 6 * 2**20, 10**15 - 1
+"""Of a container: engines refuse less; no machine has more, and it can be written as plain bytes."""
+CPUS_FLOOR = 0.01
+ENGINES = ("auto", "docker", "podman")
 RESERVED_NAMES = frozenset({"api", "mcp", "sse", "messages", "ws", "livez", "readyz", "metrics", "static"})
 
 # Digits are spelled out because \d also means those of other scripts.
 _NUMBER_AND_UNIT = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))? ?([A-Za-z]*)")
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
+_DECIMAL = re.compile(r"[0-9]{1,6}(\.[0-9]{1,20})?")
+# What begins with a dash would be an option, were it ever typed.
+_USER = re.compile(r"[^\s:-][^\s:]*(:[^\s:-][^\s:]*)?")
+_VOLUME_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -125,6 +146,82 @@ def parse_name(text: str) -> str:
     if text in RESERVED_NAMES:
         raise ValueError(f"{text!r} is part of Mooring's own URLs; choose another name")
     return text
+
+
+def parse_image(text: str) -> str:
+    """The name of an image, or its id."""
+    # Whoever names no image needs nothing of containers.
+    from mooring.runtimes.containers.spec import image_name  # noqa: PLC0415
+
+    try:
+        image_name(text)
+    except UserError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+    return text
+
+
+def parse_volume(text: str) -> "Volume":
+    """`SOURCE:/TARGET[:ro]`; a relative source stays one: who reads it knows where it begins."""
+    from mooring.runtimes.containers.spec import Volume  # noqa: PLC0415
+
+    if not _is_a_line(text):
+        raise ValueError(f"{text!r} is no volume: no folder has a NUL character or a line break in its name")
+    try:
+        volume = Volume.parse(text)
+    except UserError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+    if not volume.target.strip("/"):
+        raise ValueError(f"{text!r} would hide all of the image; write SOURCE:/TARGET")
+    if is_kept_by_engine(volume) and not _VOLUME_NAME.fullmatch(volume.source):
+        raise ValueError(
+            f"{volume.source!r} cannot be the name of a volume; a folder is written ./FOLDER or /FOLDER, "
+            "a volume of the engine with A-Z, a-z, 0-9, '_', '.' and '-'"
+        )
+    return volume
+
+
+def is_kept_by_engine(volume: "Volume") -> bool:
+    """Is its source the name of something that the engine keeps, and no folder?"""
+    return "/" not in volume.source and not volume.source.startswith((".", "~"))
+
+
+def parse_memory(text: str) -> int:
+    """Bytes that a container may take."""
+    size = parse_size(text)
+    if not LEAST_MEMORY_BYTES <= size <= MOST_MEMORY_BYTES:
+        raise ValueError(
+            f"{text!r} is not what a container can have: give 6MiB or more, and no more than machines have"
+        )
+    return size
+
+
+def parse_cpus(text: str) -> float:
+    """How many processors: `2`, or `1.5`."""
+    if not _DECIMAL.fullmatch(text) or float(text) < CPUS_FLOOR:
+        raise ValueError(f"{text!r} is no number of processors: give 2 or 1.5, and at least {CPUS_FLOOR}")
+    return float(text)
+
+
+def parse_user(text: str) -> str:
+    """`USER[:GROUP]`, which only the image knows."""
+    if not _is_a_line(text) or not _USER.fullmatch(text):
+        raise ValueError(f"{text!r} is no user; write USER or USER:GROUP, by name or by number")
+    return text
+
+
+def parse_engine(text: str) -> str:
+    """One of `ENGINES`, or where the socket of one is."""
+    # A word alone is a slip of the pen, and would be looked for as a file.
+    if text not in ENGINES and ("/" not in text.removeprefix("unix://") or not _is_a_line(text)):
+        raise ValueError(
+            f"{text!r} is no engine; write auto, docker, podman, or its socket: /var/run/docker.sock"
+        )
+    return text
+
+
+def _is_a_line(text: str) -> bool:
+    """Is there something, and nothing in it that ends a line or a text?"""
+    return bool(text) and not any(end in text for end in "\0\r\n")
 
 
 class Parsed(click.ParamType[Any]):

@@ -2,7 +2,8 @@
 
 In this order, the last of equal names wins:
 
-1. the few variables that the MCP SDKs give a server, or all of ours if so asked;
+1. the few variables that the MCP SDKs give a server, or all of ours if so asked; none in a container, which
+   has its own;
 2. variables of ours that were asked for by name;
 3. the file of variables;
 4. variables given one by one.
@@ -41,14 +42,18 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
 def build_environment(
     ours: Mapping[str, str],
     *,
+    unasked: Iterable[str] = DEFAULT_NAMES,
     inherit_env: bool = False,
     pass_env: Iterable[str] = (),
     env_file: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The complete environment of a child, made from `ours` and what was asked for."""
+    """The complete environment of a child, made from `ours` and what was asked for.
+
+    `unasked`: names of ours that come along without being asked for.
+    """
     # 1
-    built = dict(ours) if inherit_env else _default(ours)
+    built = dict(ours) if inherit_env else _unasked(ours, unasked)
     # 2
     for name in pass_env:
         if name not in ours:
@@ -166,6 +171,6 @@ def _malformed(source: str, number: int, what: str) -> UserError:
     )
 
 
-def _default(ours: Mapping[str, str]) -> dict[str, str]:
+def _unasked(ours: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     # A value that begins with "()" is an exported shell function: the SDKs leave those out as a risk.
-    return {name: ours[name] for name in DEFAULT_NAMES if name in ours and not ours[name].startswith("()")}
+    return {name: ours[name] for name in names if name in ours and not ours[name].startswith("()")}

@@ -17,10 +17,16 @@ A_FILE = """
 A mooring.toml:
   [servers.time]
   from = "uvx:mcp-server-time"
+
 \b
   [servers.files]
   command = "npx -y @modelcontextprotocol/server-filesystem ${HOME}/src"
   idle_timeout = "2h"
+
+\b
+  [servers.github]
+  image = "ghcr.io/github/github-mcp-server"
+  env = { GITHUB_PERSONAL_ACCESS_TOKEN = "secret:github" }
 """
 dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 

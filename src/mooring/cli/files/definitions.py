@@ -17,11 +17,13 @@ from mooring.cli.files.reading import BadFile, Document, Entry, Remark, entries_
 from mooring.cli.files.schema import RUN_OPTIONS
 from mooring.cli.files.secret_looks import looks_secret, secret_name, word_looks_secret
 from mooring.cli.files.variables import expand, has_variables
+from mooring.cli.running.images import engine_at, path_at, volume_at
 from mooring.cli.running.plan import check_server, plan_server
 from mooring.cli.running.run import run
 from mooring.cli.running.sources import parse_source
-from mooring.cli.values import parse_assignment, parse_variable
+from mooring.cli.values import parse_assignment, parse_engine, parse_variable, parse_volume
 from mooring.errors import UserError
+from mooring.runtimes.containers.spec import Volume
 from mooring.secrets.references import anchored
 from mooring.workloads.definition import ServerOptions
 
@@ -29,7 +31,13 @@ __all__ = ["MAX_FILE_CHARACTERS", "Asked", "Wanted", "define", "read_file"]
 
 MAX_FILE_CHARACTERS = 1024 * 1024
 """A file of servers is written by hand: a thousand of them are a tenth of this."""
-BLAMED = {"env_not_set": "pass_env", "env_file_unreadable": "env_file", "env_file_invalid": "env_file"}
+BLAMED = {
+    "env_not_set": "pass_env",
+    "env_file_unreadable": "env_file",
+    "env_file_invalid": "env_file",
+    "no_engine": "engine",
+    "engine_unsupported": "engine",
+}
 """Which key an error of the plan is about."""
 
 
@@ -94,12 +102,19 @@ def _trouble(options: ServerOptions, entry: Entry, *, is_json: bool) -> UserErro
     try:
         check_server(options)
     except UserError as error:
-        program, *words = options.argv[0].split()
-        if words and is_json and error.code == "program_not_found":
-            args = json.dumps([*words, *entry.values.get("args", ())])
-            error.hint = f'in JSON the program stands alone: "command": {json.dumps(program)}, "args": {args}'
+        if is_json and error.code == "program_not_found":
+            error.hint = _of_words(options.argv[0], entry) or error.hint
         return error
     return None
+
+
+def _of_words(program: str, entry: Entry) -> str:
+    """What to do about a program that is a whole command line; nothing if it is not."""
+    first, *words = program.split()
+    if not words:
+        return ""
+    args = json.dumps([*words, *entry.values.get("args", ())])
+    return f'in JSON the program stands alone: "command": {json.dumps(first)}, "args": {args}'
 
 
 class _Maker:
@@ -119,7 +134,7 @@ class _Maker:
     def make(self) -> ServerOptions | None:
         """None if something is wrong with it."""
         words = self._command()
-        given = {**self._context.params, "cwd": str(self._folder)}
+        given = {**self._context.params, "cwd": None if self._is_image else str(self._folder)}
         chosen = {key: value for key, value in self._entry.values.items() if key in RUN_OPTIONS}
         if chosen.get("shared") is False:
             del chosen["shared"]  # which is the default
@@ -132,6 +147,10 @@ class _Maker:
             self._wrong((BLAMED.get(error.code, "env"),), error.message, error.hint)
             return None
 
+    @property
+    def _is_image(self) -> bool:
+        return "image" in self._entry.values
+
     def _wrong(self, keys: Keys, text: str, hint: str = "") -> None:
         self.problems.append(self._document.remark((*self._entry.keys, *keys), text, hint))
 
@@ -143,6 +162,8 @@ class _Maker:
             self._wrong(keys, str(error))
         except click.BadParameter as error:
             self._wrong(keys, f"{keys[0]}: {' '.join(error.message.split())}")
+        except UserError as error:
+            self._wrong(keys, error.message, error.hint)
         return None
 
     def _expanded(self, keys: Keys, value: str) -> str:
@@ -155,7 +176,8 @@ class _Maker:
         else:
             words = self._source(values["from"]) if "from" in values else []
         args = [self._expanded(("args", n), word) for n, word in enumerate(values.get("args", ()))]
-        if self._entry.is_whole and not self.problems and not (words and words[0].strip()):
+        is_missing = not self._is_image and not (words and words[0].strip())
+        if self._entry.is_whole and not self.problems and is_missing:
             self._wrong(("command",), "the command is empty")
         return (*words, *args)
 
@@ -173,6 +195,11 @@ class _Maker:
         """As `mooring run` has it after parsing."""
         if key == "env":
             return [self._variable(name, text) for name, text in value.items()]
+        if key == "volume":
+            texts = [value] if isinstance(value, str) else value
+            return [self._parsed((key, n), self._volume, each) for n, each in enumerate(texts)]
+        if key == "engine":
+            return self._parsed((key,), self._engine, value)
         if key == "cwd":
             value = self._path((key,), value)
         elif key == "env_file":
@@ -183,13 +210,23 @@ class _Maker:
         elif key == "shared" and value is True:
             value = "1"
         elif isinstance(value, str):
-            value = self._expanded((key,), value)
+            return self._parsed((key,), lambda text: self._cast(key, expand(text, self._environ)), value)
         elif not isinstance(value, bool):
             value = str(value)  # a number, as the command line would have it
-        return self._parsed((key,), lambda each: RUN_OPTIONS[key].type_cast_value(self._context, each), value)
+        return self._parsed((key,), lambda each: self._cast(key, each), value)
+
+    def _cast(self, key: str, value: Any) -> Any:
+        return RUN_OPTIONS[key].type_cast_value(self._context, value)
+
+    def _volume(self, text: str) -> Volume:
+        return volume_at(self._folder, parse_volume(expand(text, self._environ)))
+
+    def _engine(self, text: str) -> str:
+        return engine_at(self._folder, parse_engine(expand(text, self._environ)))
 
     def _path(self, keys: Keys, text: str) -> str:
-        return str(self._folder / Path(self._expanded(keys, text)).expanduser())
+        made = self._parsed(keys, lambda each: path_at(self._folder, expand(each, self._environ)), text)
+        return str(made or self._folder)
 
     def _variable(self, name: str, text: str) -> tuple[str, str]:
         # Paths in references begin at the folder of the file, as all others do.

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from mooring.cli.files.secret_looks import shown_command
-from mooring.cli.files.settings import SETTINGS
+from mooring.cli.files.settings import OF_CONTAINERS, SETTINGS
 from mooring.errors import UserError
 from mooring.workloads.definition import ServerOptions, asked_env, same_request
 
@@ -98,7 +98,7 @@ def _step(options: ServerOptions, known: Known | None, origin: str, *, adopt: bo
     """None: the name is taken."""
     name = options.name
     if known is None:
-        return Step(Action.ADD, name, (shown_command(options.argv),), options)
+        return Step(Action.ADD, name, (shown_command(options.what),), options)
     is_same = known.options is not None and same_request(known.options, options)
     is_ours = known.origin == origin
     if not is_ours and not adopt:
@@ -115,8 +115,8 @@ def _changes(old: ServerOptions | None, new: ServerOptions) -> list[str]:
     if old is None:
         return ["what it was cannot be read"]
     pairs = [
-        ("command", shown_command(old.argv), shown_command(new.argv)),
-        ("cwd", str(old.cwd), str(new.cwd)),
+        *_programs(old, new),
+        ("cwd", str(old.cwd or "none"), str(new.cwd or "none")),
         ("inherit_env", *(str(options.borrowed.all).lower() for options in (old, new))),
         *((key, _word(read(old)), _word(read(new))) for key, read in SETTINGS.items()),
     ]
@@ -126,7 +126,23 @@ def _changes(old: ServerOptions | None, new: ServerOptions) -> list[str]:
     return changes or ["something that is not shown here"]
 
 
+def _programs(old: ServerOptions, new: ServerOptions) -> list[tuple[str, str, str]]:
+    """What is run, before and after; of images each thing by itself."""
+    if old.container is None or new.container is None:
+        return [("command", shown_command(old.what), shown_command(new.what))]
+    before, after = old.container, new.container
+    return [
+        ("image", before.image, after.image),
+        ("args", shown_command(old.argv) or "none", shown_command(new.argv) or "none"),
+        *((key, _word(read(before)), _word(read(after))) for key, read in OF_CONTAINERS.items()),
+    ]
+
+
 def _word(value: object) -> str:
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -24,6 +24,7 @@ from mooring.cli.files.offsets import (
     without_comments,
 )
 from mooring.cli.files.schema import FIELDS
+from mooring.cli.running.images import ONLY_OF_IMAGES
 from mooring.cli.values import parse_name
 from mooring.errors import UserError
 
@@ -47,6 +48,20 @@ LIKENESS_IN_JSON = 0.8
 ELSEWHERE = frozenset({"url", "serverUrl", "httpUrl"})
 CLIENTS_NAMES = {"envFile": "env_file"}
 """Keys of AI clients that mean one of ours."""
+WAYS = ("command", "from", "image")
+"""To say what is run."""
+WITH_IMAGES = "an image has a program of its own; what is to follow it are args"
+NOT_OF_IMAGES = {
+    "cwd": (
+        "a container begins in the folder of its image",
+        "leave it out; volume shows it a folder of yours",
+    ),
+    "inherit_env": (
+        "a container has the environment of its image",
+        "name what it needs of yours: pass_env, or env",
+    ),
+}
+"""Why not, and what to do."""
 NOT_YET = "servers elsewhere (url) are not supported yet"
 
 
@@ -58,10 +73,14 @@ class Syntax(NamedTuple):
     """What is wanted of a server."""
 
 
-TOML = Syntax("a table", 'write what is run: command = "uvx mcp-server-time", or from = "uvx:PACKAGE"')
+TOML = Syntax(
+    "a table",
+    'write what is run: command = "uvx mcp-server-time", or from = "uvx:PACKAGE", or image = "IMAGE"',
+)
 JSON = Syntax(
     "an object",
-    'write what is run: {"command": "uvx", "args": ["mcp-server-time"]}, or {"from": "uvx:PACKAGE"}',
+    'write what is run: {"command": "uvx", "args": ["mcp-server-time"]}, or {"from": "uvx:PACKAGE"}, '
+    'or {"image": "IMAGE"}',
 )
 
 
@@ -214,7 +233,10 @@ class _Check:
         else:
             for key, value in said.items():
                 self._take(key, value, values)
-            self._check_command(said)
+            # In JSON, null is as good as not there.
+            there = {key: value for key, value in said.items() if value is not None}
+            self._check_command(there)
+            self._check_image(there)
         return Entry(name, self._keys, values, not self.problems)
 
     def _check_name(self, name: str) -> None:
@@ -225,10 +247,22 @@ class _Check:
             self._wrong((), str(error), f"for example: {better}" if better and better != name else "")
 
     def _check_command(self, said: dict[str, Any]) -> None:
-        if {"command", "from"} <= said.keys():
-            self._wrong(("from",), "command and from are two ways to say the same; keep one of them")
-        if not {"command", "from"} & said.keys() and not ELSEWHERE & said.keys():
+        ways = [way for way in WAYS if way in said]
+        for other in ways[1:]:
+            text = f"{ways[0]} and {other} are two ways to say the same; keep one of them"
+            self._wrong((other,), text, WITH_IMAGES if other == "image" else "")
+        if not ways and not ELSEWHERE & said.keys():
             self._wrong((), f"{self._keys[-1]} has no command", self._syntax.hint)
+
+    def _check_image(self, said: dict[str, Any]) -> None:
+        """What only containers can have, and what they cannot."""
+        if "image" not in said:
+            for key in ONLY_OF_IMAGES & said.keys():
+                self._wrong((key,), f"{key} goes only with an image", f"add image, or leave {key} out")
+            return
+        for key, (why, hint) in NOT_OF_IMAGES.items():
+            if said.get(key, False) is not False:
+                self._wrong((key,), f"{key} does not go with image: {why}", hint)
 
     def _take(self, key: str, value: Any, values: dict[str, Any]) -> None:
         """A value whose key is known and whose type is right."""

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mooring.cli.running.run import run
+from mooring.runtimes.containers.spec import Network, Pull
 from mooring.workloads.definition import ClientRefresh
 
 __all__ = ["FIELDS", "RUN_OPTIONS", "File", "Server", "explained", "json_schema"]
@@ -26,9 +27,16 @@ def _as_run(name: str) -> Meta:
     return Meta(description=RUN_OPTIONS[name].help)
 
 
+def _one_of(name: str, words: Any) -> Meta:
+    """As `mooring run` has it, and one of these: a `Literal`."""
+    return Meta(description=RUN_OPTIONS[name].help, extra_json_schema={"enum": list(get_args(words))})
+
+
 Words = str | list[str]
 Span = str | int | float
 """`500ms`, `1.5s`, `30m`, `2h`, or plain seconds."""
+Size = str | int
+"""`64MiB`, `10MB`, or plain bytes."""
 
 
 class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"from_": "from"}):
@@ -50,12 +58,26 @@ class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"
             examples=["uvx:mcp-server-time"],
         ),
     ] = UNSET
+    image: Annotated[
+        str | UnsetType,
+        Meta(
+            description="In place of `command`: an image, of which containers are run, on Docker or Podman.",
+            examples=["ghcr.io/github/github-mcp-server"],
+        ),
+    ] = UNSET
     args: Annotated[
-        list[str] | UnsetType, Meta(description="More words after those of `command` or `from`.")
+        list[str] | UnsetType,
+        Meta(
+            description="More words after those of `command` or `from`; with `image`, arguments for its "
+            "program."
+        ),
     ] = UNSET
     cwd: Annotated[
         str | UnsetType,
-        Meta(description="Working directory; a relative one begins at the folder of the file: the default."),
+        Meta(
+            description="Working directory; a relative one begins at the folder of the file: the default. "
+            "Not with `image`."
+        ),
     ] = UNSET
     env: Annotated[
         dict[str, str] | UnsetType,
@@ -75,8 +97,26 @@ class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"
     ] = UNSET
     inherit_env: Annotated[
         bool | UnsetType,
-        Meta(description="Pass on all variables, not only HOME, LOGNAME, PATH, SHELL, TERM and USER."),
+        Meta(
+            description="Pass on all variables, not only HOME, LOGNAME, PATH, SHELL, TERM and USER. "
+            "Not with `image`."
+        ),
     ] = UNSET
+    volume: Annotated[
+        Words | UnsetType,
+        Meta(
+            description="With `image`: SOURCE:/TARGET[:ro], folders to show to the container, or volumes of "
+            "the engine by name; relative ones (./data) begin at the folder of the file.",
+            examples=["./data:/data:ro"],
+        ),
+    ] = UNSET
+    network: Annotated[str | UnsetType, _one_of("network", Network)] = UNSET
+    memory: Annotated[Size | UnsetType, _as_run("memory")] = UNSET
+    cpus: Annotated[str | int | float | UnsetType, _as_run("cpus")] = UNSET
+    user: Annotated[str | int | UnsetType, _as_run("user")] = UNSET
+    read_only: Annotated[bool | UnsetType, _as_run("read_only")] = UNSET
+    pull: Annotated[str | UnsetType, _one_of("pull", Pull)] = UNSET
+    engine: Annotated[str | UnsetType, _as_run("engine")] = UNSET
     max_sessions: Annotated[int | UnsetType, _as_run("max_sessions")] = UNSET
     idle_timeout: Annotated[Span | UnsetType, _as_run("idle_timeout")] = UNSET
     shared: Annotated[bool | int | UnsetType, _as_run("shared")] = UNSET
@@ -84,17 +124,11 @@ class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"
     call_timeout: Annotated[Span | UnsetType, _as_run("call_timeout")] = UNSET
     ping_interval: Annotated[Span | UnsetType, _as_run("ping_interval")] = UNSET
     ping_timeout: Annotated[Span | UnsetType, _as_run("ping_timeout")] = UNSET
-    max_message_bytes: Annotated[str | int | UnsetType, _as_run("max_message_bytes")] = UNSET
+    max_message_bytes: Annotated[Size | UnsetType, _as_run("max_message_bytes")] = UNSET
     retry: Annotated[bool | UnsetType, _as_run("retry")] = UNSET
     eof_grace: Annotated[Span | UnsetType, _as_run("eof_grace")] = UNSET
     stop_grace: Annotated[Span | UnsetType, _as_run("stop_grace")] = UNSET
-    client_refresh: Annotated[
-        str | UnsetType,
-        Meta(
-            description=RUN_OPTIONS["client_refresh"].help,
-            extra_json_schema={"enum": list(get_args(ClientRefresh))},
-        ),
-    ] = UNSET
+    client_refresh: Annotated[str | UnsetType, _one_of("client_refresh", ClientRefresh)] = UNSET
 
 
 class File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.workloads.definition import ServerOptions
 
-__all__ = ["SETTINGS", "default_of", "settings_of"]
+__all__ = ["OF_CONTAINERS", "SETTINGS", "container_settings", "default_of", "settings_of"]
 
 SPANS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
-MIB = 1024 * 1024
+SIZES = (("GiB", 1024**3), ("MiB", 1024**2))
 
 
 def _span(seconds: float | None) -> str:
@@ -22,8 +23,14 @@ def _span(seconds: float | None) -> str:
 
 
 def _size(amount_bytes: int) -> str | int:
-    whole, rest = divmod(amount_bytes, MIB)
-    return amount_bytes if rest or not whole else f"{whole}MiB"
+    for unit, length in SIZES:
+        if amount_bytes and amount_bytes % length == 0:
+            return f"{amount_bytes // length}{unit}"
+    return amount_bytes
+
+
+def _number(amount: float | None) -> float | int | None:
+    return int(amount) if amount is not None and float(amount).is_integer() else amount
 
 
 SETTINGS: dict[str, Callable[[ServerOptions], Any]] = {
@@ -40,7 +47,18 @@ SETTINGS: dict[str, Callable[[ServerOptions], Any]] = {
     "stop_grace": lambda options: _span(options.patience.stop_grace_s),
     "client_refresh": lambda options: options.client_refresh,
 }
-"""By key: all that a file can say beside the command and its surroundings."""
+"""By key: all that a file can say of any server, beside the command and its surroundings."""
+OF_CONTAINERS: dict[str, Callable[[ContainerOptions], Any]] = {
+    "volume": lambda container: [str(volume) for volume in container.volumes],
+    "network": lambda container: container.network,
+    "memory": lambda container: _size(container.memory_bytes),
+    "cpus": lambda container: _number(container.cpus),
+    "user": lambda container: container.user,
+    "read_only": lambda container: container.read_only,
+    "pull": lambda container: container.pull,
+    "engine": lambda container: container.engine,
+}
+"""The same of what an image is run with."""
 _DEFAULTS = ServerOptions(name="default", argv=("default",))
 
 
@@ -55,3 +73,9 @@ def settings_of(options: ServerOptions) -> dict[str, Any]:
     """Those that are not as they would be anyway."""
     values = {key: read(options) for key, read in SETTINGS.items()}
     return {key: value for key, value in values.items() if value != default_of(key, options)}
+
+
+def container_settings(container: ContainerOptions) -> dict[str, Any]:
+    """The same of what its image is run with."""
+    default = ContainerOptions(image=container.image)
+    return {key: read(container) for key, read in OF_CONTAINERS.items() if read(container) != read(default)}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mooring.cli.files.secret_looks import looks_secret, secret_name, word_looks_secret
-from mooring.cli.files.settings import settings_of
+from mooring.cli.files.settings import container_settings, settings_of
 from mooring.cli.files.variables import escaped
 from mooring.workloads.definition import ServerOptions, asked_env
 
@@ -25,13 +25,13 @@ class Written(NamedTuple):
     name: str
     values: dict[str, Any]
     advice: dict[str, str]
-    """By variable, or `command`: what to do because its value is not written."""
+    """By variable, or `command` or `args`: what to do because its value is not written."""
 
 
 def written(options: ServerOptions) -> Written:
     """All that is needed to have it again."""
     advice: dict[str, str] = {}
-    values: dict[str, Any] = {"command": list(_words(options, advice))}
+    values = _what(options, advice)
     if options.cwd is not None:
         values["cwd"] = escaped(str(options.cwd))
     if options.borrowed.named:
@@ -44,15 +44,30 @@ def written(options: ServerOptions) -> Written:
     return Written(options.name, values, advice)
 
 
-def _words(options: ServerOptions, advice: dict[str, str]) -> Iterator[str]:
+def _what(options: ServerOptions, advice: dict[str, str]) -> dict[str, Any]:
+    """The command, or the image with all that it is run with."""
+    if options.container is None:
+        return {"command": list(_words(options, advice, "command"))}
+    values: dict[str, Any] = {"image": escaped(options.container.image)}
+    if options.argv:
+        values["args"] = list(_words(options, advice, "args"))
+    return values | {key: _escaped(value) for key, value in container_settings(options.container).items()}
+
+
+def _escaped(value: Any) -> Any:
+    """A text, texts, or what needs nothing."""
+    if isinstance(value, list):
+        return [escaped(each) for each in value]
+    return escaped(value) if isinstance(value, str) else value
+
+
+def _words(options: ServerOptions, advice: dict[str, str], key: str) -> Iterator[str]:
     for at, word in enumerate(options.argv):
         if not word_looks_secret(options.argv, at):
             yield escaped(word)
             continue
         variable = f"{options.name.upper().replace('-', '_')}_WORD_{at}"
-        advice["command"] = (
-            f"a word that looks like a secret is not shown; for mooring up, set {variable} to it"
-        )
+        advice[key] = f"a word that looks like a secret is not shown; for mooring up, set {variable} to it"
         name, equals, _ = word.partition("=")
         yield f"{name}=${{{variable}}}" if equals and name.startswith("-") else f"${{{variable}}}"
 
@@ -104,6 +119,8 @@ def as_json(servers: list[Written]) -> str:
 
 
 def _for_clients(values: dict[str, Any]) -> dict[str, Any]:
+    if "image" in values:
+        return values  # which clients know nothing of
     program, *args = values["command"]
     return {
         "command": program,

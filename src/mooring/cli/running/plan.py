@@ -9,11 +9,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from mooring.cli.running.images import plan_container
 from mooring.errors import UserError
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.places import find_places
 from mooring.proxy.policy import SessionPolicy
-from mooring.runtimes.environment import build_environment, read_env_file
+from mooring.runtimes.containers.spec import ContainerSpec, check_spec
+from mooring.runtimes.environment import DEFAULT_NAMES, build_environment, read_env_file
 from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.stopping import StopPatience
 from mooring.secrets.references import sort_out
@@ -45,18 +47,16 @@ def plan_server(
     given: Mapping[str, Any], chosen: Collection[str], command: tuple[str, ...], ours: Mapping[str, str]
 ) -> ServerOptions:
     """The server alone, or a `UserError`; see `plan_foreground`."""
-    if not command or not command[0].strip():
-        raise UserError(
-            "there is no command to run" if not command else "the command to run is empty",
-            code="no_command",
-            hint=f"put it after --, as in: mooring run {given['name']} -- uvx mcp-server-time",
-        )
+    container = plan_container(given, chosen, ours)
+    if container is None:
+        _check_command(given["name"], command)
     texts, references = sort_out(dict(given["env"]), Path())
     file_variables: dict[str, str] = {}
     for name in given["env_file"]:
         file_variables |= read_env_file(Path(name))
     environment = build_environment(
         ours,
+        unasked=DEFAULT_NAMES if container is None else (),
         inherit_env=given["inherit_env"],
         pass_env=given["pass_env"],
         env_file=file_variables,
@@ -65,6 +65,7 @@ def plan_server(
     return ServerOptions(
         name=given["name"],
         argv=command,
+        container=container,
         # What a reference takes the place of may be a secret itself: it is not written down.
         env={name: value for name, value in environment.items() if name not in references},
         env_references=references,
@@ -88,6 +89,15 @@ def plan_server(
     )
 
 
+def _check_command(name: str, command: tuple[str, ...]) -> None:
+    if not command or not command[0].strip():
+        raise UserError(
+            "there is no command to run" if not command else "the command to run is empty",
+            code="no_command",
+            hint=f"put it after --, as in: mooring run {name} -- uvx mcp-server-time",
+        )
+
+
 def _borrowed(given: Mapping[str, Any], values: Collection[str], env: Collection[str]) -> Borrowed:
     """Which of the variables are ours; `values`: those whose values were given."""
     named = sorted(set(given["pass_env"]) - set(values))
@@ -96,7 +106,14 @@ def _borrowed(given: Mapping[str, Any], values: Collection[str], env: Collection
 
 
 def check_server(options: ServerOptions) -> None:
-    """Can it be started at all? Raises UserError, before anybody is given a server that cannot."""
+    """Can it be started at all? Raises UserError, before anybody is given a server that cannot.
+
+    No engine is asked for a container: only the daemon's own can tell what is there.
+    """
+    if options.container is not None:
+        # Without its references: their values are known when it is started, and need no check before.
+        check_spec(ContainerSpec.of(options.container, options.name, options.argv, options.env))
+        return
     if "PATH" in options.env_references:
         return  # where programs are is known when it is started
     check_program(ProcessSpec(name=options.name, argv=options.argv, env=options.env, cwd=options.cwd))

@@ -16,12 +16,18 @@ from mooring.cli.values import (
     Parsed,
     parse_assignment,
     parse_count,
+    parse_cpus,
     parse_duration,
+    parse_engine,
+    parse_image,
     parse_limit,
+    parse_memory,
     parse_name,
     parse_port,
     parse_size,
+    parse_user,
     parse_variable,
+    parse_volume,
 )
 from mooring.errors import UserError
 
@@ -56,6 +62,7 @@ mode = section("Mode")
 where = section("Where it listens (with --foreground)")
 who = section("Who may use it (with --foreground)")
 environment = section("What the server gets")
+containers = section("Containers (with --image)")
 sessions = section("Sessions and calls")
 ending = section("Stopping")
 clients = section("AI clients")
@@ -68,6 +75,9 @@ Examples:
   mooring run notes --from npx:@modelcontextprotocol/server-memory
   mooring run git --pass-env GITHUB_TOKEN -- uvx mcp-server-git
   mooring run linear --env LINEAR_API_KEY=secret:linear -- npx linear-mcp
+  mooring run gh --image ghcr.io/github/github-mcp-server \\
+    --env GITHUB_PERSONAL_ACCESS_TOKEN=secret:github
+  mooring run files --image mcp/filesystem --volume ./src:/src:ro -- /src
   mooring run time --client cursor,claude-code -- uvx mcp-server-time
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
   mooring run --foreground demo --port 0 -- python -m mooring.demo
@@ -104,6 +114,12 @@ def _in_kubernetes() -> bool:
     type=Parsed("source", parse_source),
     metavar="SOURCE",
     help="Run npx:PACKAGE[@VERSION], uvx:PACKAGE[@VERSION] or python:MODULE, with the arguments after --.",
+)
+@mode(
+    "--image",
+    type=Parsed("image", parse_image),
+    metavar="IMAGE",
+    help="Run a container of this image, on Docker or Podman, with the arguments after --.",
 )
 @mode("--replace", is_flag=True, help="Put it in the place of a server of that name with another definition.")
 @mode("--no-wait", is_flag=True, help="Do not wait until it is ready.")
@@ -168,6 +184,65 @@ def _in_kubernetes() -> bool:
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
     help="Working directory of the server.  [default: ours]",
+)
+@containers(
+    "--volume",
+    multiple=True,
+    type=Parsed("volume", parse_volume),
+    metavar="SOURCE:/TARGET[:ro]",
+    help="Show it a folder of ours, or a volume of the engine by its name, at TARGET; with :ro only to read. "
+    "Repeatable.",
+)
+@containers(
+    "--network",
+    type=click.Choice(("none", "bridge", "host")),
+    metavar="NETWORK",
+    default="bridge",
+    show_default=True,
+    help="none; bridge: a network of its own, with a way out; host: that of this machine, with all that "
+    "listens on it.",
+)
+@containers(
+    "--memory",
+    type=Parsed("size", parse_memory),
+    metavar="SIZE",
+    default="2GiB",
+    show_default=True,
+    help="Most memory that a container may take; one that takes more is killed.",
+)
+@containers(
+    "--cpus",
+    type=Parsed("n", parse_cpus),
+    metavar="N",
+    show_default="all",
+    help="Most processors that a container may take, such as 1.5.",
+)
+@containers(
+    "--user",
+    type=Parsed("user", parse_user),
+    metavar="USER[:GROUP]",
+    show_default="as the image says",
+    help="Run as this user, by name or number.",
+)
+@containers(
+    "--read-only", is_flag=True, help="It cannot change its own files; /tmp and volumes can be written."
+)
+@containers(
+    "--pull",
+    type=click.Choice(("missing", "always", "never")),
+    metavar="WHEN",
+    default="missing",
+    show_default=True,
+    help="Bring the image when it is missing; always: look for a newer one at each start of the server; or "
+    "never.",
+)
+@containers(
+    "--engine",
+    type=Parsed("engine", parse_engine),
+    metavar="ENGINE",
+    default="auto",
+    show_default=True,
+    help="docker, podman, or a socket of one; auto: DOCKER_HOST, CONTAINER_HOST, or the first that is there.",
 )
 @sessions(
     "--max-sessions",
@@ -274,10 +349,11 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     """Run an MCP server and serve it at one URL that stays.
 
     NAME is yours to choose. COMMAND starts the server, which speaks MCP on stdin and stdout;
-    it is run as it is, without a shell. Clients connect to http://127.0.0.1:4670/NAME/mcp, each
-    with a process of its own, and keep their session when that process crashes. The server
-    runs in the background, also after a restart of Mooring; with --foreground in this process,
-    at /mcp, and without keeping anything.
+    it is run as it is, without a shell. With --image it is in a container, and the image has
+    the command. Clients connect to http://127.0.0.1:4670/NAME/mcp, each with a process (or a
+    container) of its own, and keep their session when that crashes. The server runs in the
+    background, also after a restart of Mooring; with --foreground in this process, at /mcp, and
+    without keeping anything.
 
     It returns when the server is ready, and prints its URL. To run the same again is nothing;
     another command under the same NAME needs --replace.
@@ -305,8 +381,9 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
     from mooring.cli.servers.changing import run_server  # noqa: PLC0415
     from mooring.workloads.definition import dump_options  # noqa: PLC0415
 
-    # The daemon's own directory is of no meaning to anybody.
-    options = plan_server({**given, "cwd": given["cwd"] or str(Path.cwd())}, chosen, command, os.environ)
+    # The daemon's own directory is of no meaning to anybody; a container has one of its own.
+    cwd = given["cwd"] if given["image"] else given["cwd"] or str(Path.cwd())
+    options = plan_server({**given, "cwd": cwd}, chosen, command, os.environ)
     check_server(options)
     tell_clients = _clients_to_tell(given["client"])
     body = {"options": json.loads(dump_options(options)), "replace": given["replace"]}

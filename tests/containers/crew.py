@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from mooring.runtimes.containers.exits import ContainerExit
 from mooring.runtimes.containers.harbour import Harbour
+from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.containers.instance import ContainerInstance
 from mooring.runtimes.containers.labels import Owner
 from mooring.runtimes.containers.pulling import Progress
@@ -79,9 +81,13 @@ class Told:
         self.order.append("removed")
 
 
+def harbours(owner: Owner | None = None) -> Harbours:
+    return Harbours(owner or Owner(token_hex(8), token_hex(8)), {}, Path("/nowhere"))
+
+
 def harbour(engine: RealEngine | Path, owner: Owner | None = None) -> Harbour:
     where = engine.socket if isinstance(engine, RealEngine) else engine
-    return Harbour(engine=str(where), environment={}, home=Path("/nowhere"), owner=owner)
+    return harbours(owner).get(str(where))
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from mooring.runtimes.containers.labels import Owner
-from mooring.runtimes.containers.leftovers import this_process
+from mooring.runtimes.containers.lives import this_process
 from tests.containers.crew import Heard, running, shell
 
 SCRIPTS = ("echo ready; exec cat", "trap '' TERM; echo ready; while :; do sleep 0.05; done")

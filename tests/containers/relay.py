@@ -11,6 +11,8 @@ class Relay:
         self.path = folder / "relay.sock"
         self.is_closed = False
         """Connections are closed as they come."""
+        self.refused = ""
+        """Those whose first line has this in it; empty: none."""
         self._engine = engine
         self._open: dict[asyncio.Task[None], str] = {}
         self._server: asyncio.Server | None = None
@@ -46,6 +48,8 @@ class Relay:
                 return
             head = await reader.readline()
             self._open[task] = head.decode()
+            if self.refused and self.refused in self._open[task]:
+                return
             onward_reader, onward = await asyncio.open_unix_connection(str(self._engine))
             try:
                 onward.write(head)

@@ -155,9 +155,7 @@ async def test_twenty_at_once_come_and_go(real_engine: RealEngine) -> None:
 
 async def test_values_of_variables_arrive_and_stand_in_no_label(real_engine: RealEngine) -> None:
     async with within(60), running(real_engine) as runtime:
-        instance = await runtime.start(
-            shell('echo "$TOKEN $(id -u)"; exec cat', env={"TOKEN": "s3cret"})
-        )
+        instance = await runtime.start(shell('echo "$TOKEN $(id -u)"; exec cat', env={"TOKEN": "s3cret"}))
         heard = Heard()
         instance.attach(heard)
         assert await heard.line(0) == b"s3cret 0"
@@ -186,7 +184,7 @@ async def test_what_cannot_start_says_why_and_leaves_nothing(real_engine: RealEn
             await runtime.start(spec(image="mooring-nowhere:1", pull="never"))
         assert missing.value.code == "image_missing"
         with pytest.raises((Unavailable, UserError)) as unreachable:
-            await runtime.check(spec(image="127.0.0.1:1/nothing:1"))
+            await runtime.start(spec(image="127.0.0.1:1/nothing:1"))
         assert unreachable.value.code == "pull_failed"
         with pytest.raises(UserError) as volume:
             await runtime.start(
@@ -209,8 +207,9 @@ async def test_a_program_that_the_image_does_not_have_is_told(real_engine: RealE
             except UserError as refused:
                 assert refused.code == "program_not_found" and "/no/such/program" in refused.message
             else:
-                assert (await instance.wait_gone()).code in (1, 127)
-                assert "/no/such/program" in told.stderr[-1]
+                exit = await instance.wait_gone()
+                assert exit.code in (1, 127) and exit.error is not None
+                assert exit.error.code == "program_not_found" and told.stderr[-1] in exit.error.message
 
 
 async def test_a_program_for_another_architecture_is_told_apart(real_engine: RealEngine) -> None:

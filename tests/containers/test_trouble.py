@@ -12,8 +12,9 @@ from mooring.errors import Unavailable
 from mooring.runtimes.containers.endpoints import Endpoint
 from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.exits import ContainerExit, Ending
-from mooring.runtimes.containers.labels import Owner
-from mooring.runtimes.containers.leftovers import end_container_leftovers, find_container_leftovers, may_live
+from mooring.runtimes.containers.labels import Owned, Owner
+from mooring.runtimes.containers.leftovers import end_container_leftovers, find_container_leftovers
+from mooring.runtimes.containers.lives import may_live
 from mooring.runtimes.stopping import StopPatience
 from tests.containers.crew import Heard, Told, running, shell
 from tests.containers.engines import RealEngine
@@ -298,11 +299,11 @@ async def test_two_moorings_on_one_engine_leave_each_other_alone(real_engine: Re
         try:
             engine = await ours.harbour.engine()
             ended = await end_container_leftovers(
-                engine, "one", lambda id, owned: owned.owner.life == "one-1"
+                engine, "one", lambda id, owned, state: owned.owner.life == "one-1"
             )
             assert not ended
             ended = await end_container_leftovers(
-                engine, "one", lambda id, owned: owned.owner.life == "one-2"
+                engine, "one", lambda id, owned, state: owned.owner.life == "one-2"
             )
             assert [(left.id, left.is_removed) for left in ended] == [(our_instance.id, True)]
             assert their_instance.id in real_engine.containers()
@@ -314,6 +315,10 @@ async def test_two_moorings_on_one_engine_leave_each_other_alone(real_engine: Re
             assert await ear.line(1) == b"alive"
         finally:
             real_engine.do("DELETE", f"/containers/{foreign['Id']}?force=1&v=1")
+
+
+def _may_live(id: str, owned: Owned, state: str) -> bool:
+    return may_live(owned.owner.process, is_running=state == "running")
 
 
 async def test_what_a_killed_mooring_left_is_ended_by_the_next(real_engine: RealEngine) -> None:
@@ -331,7 +336,7 @@ async def test_what_a_killed_mooring_left_is_ended_by_the_next(real_engine: Real
         assert host.stdout is not None
         polite, stubborn = [(await host.stdout.readline()).decode().strip() for _ in range(2)]
         engine = await Engine.meet(Endpoint(where, "test"))
-        found = await find_container_leftovers(engine, "me", lambda id, owned: may_live(owned.owner.process))
+        found = await find_container_leftovers(engine, "me", _may_live)
         assert not found, "it lives"
         host.kill()
         await host.communicate()
@@ -339,7 +344,7 @@ async def test_what_a_killed_mooring_left_is_ended_by_the_next(real_engine: Real
         await until(lambda: real_engine.state(polite)["Status"] == "exited")
         assert real_engine.state(stubborn)["Running"]
         real_engine.do("POST", f"/containers/{stubborn}/pause")
-        ended = await end_container_leftovers(engine, "me", lambda id, owned: may_live(owned.owner.process))
+        ended = await end_container_leftovers(engine, "me", _may_live)
         assert {left.id for left in ended if left.is_removed} == {polite, stubborn}
         assert {(left.name, left.owned.owner.life) for left in ended} == {("tool", "life-1")}
         assert not real_engine.containers("dev.mooring.owner=me")

@@ -13,7 +13,7 @@ from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.exchange import exchange
 from mooring.runtimes.containers.failures import Refusal
 from mooring.runtimes.containers.harbour import find_engine
-from mooring.runtimes.containers.leftovers import may_live, this_process
+from mooring.runtimes.containers.lives import may_live, this_process
 from mooring.runtimes.containers.pulling import ensure_image
 from mooring.runtimes.containers.spec import ContainerSpec
 from tests.containers.scripted import VERSION, Answer, Scripted, answer
@@ -202,7 +202,15 @@ async def test_a_pull_shows_its_progress_and_an_error_in_it_is_told(tmp_path: Pa
 
 def test_whether_the_mooring_that_a_label_names_has_ended_can_be_seen() -> None:
     process = this_process()
-    pid, started, boot = process.split()
-    assert may_live(process)
-    assert not may_live(f"{pid} {started}0 {boot}") and not may_live(f"{pid} {started} another-boot")
-    assert may_live("") and may_live("nonsense"), "what cannot be known is left alone"
+    pid, started, boot, namespace = process.split()
+
+    def lives(label: str, *, is_running: bool = False) -> bool:
+        return may_live(label, is_running=is_running)
+
+    assert lives(process)
+    assert not lives(f"{pid} {started}0 {boot} {namespace}")
+    for unknown in ("", "nonsense", f"{pid} {started}0 {boot} pid:[1]"):
+        assert lives(unknown), "what cannot be known is left alone"
+    # Of a machine that went down nothing runs; what does is another machine's, at the same engine.
+    before = f"{pid} {started} another-boot {namespace}"
+    assert not lives(before) and lives(before, is_running=True)

@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 
 from bench import programs
+from bench.containers import by_hand, engine, options
 from bench.targets import free_port
+from mooring.runtimes.containers.labels import Owned, Owner
+from mooring.runtimes.containers.spec import ContainerSpec, creation
+from tests.containers.engines import RealDocker
 from tests.hosting import hosting
 from tests.mcp_client import McpClient, client_of
 from tests.support import within
@@ -272,3 +276,27 @@ async def listening(port: str) -> None:
                 writer.close()
                 await writer.wait_closed()
                 return
+
+
+@pytest.mark.skipif(bool(RealDocker.lacks()), reason=RealDocker.lacks())
+def test_by_hand_the_container_is_the_same() -> None:
+    with engine() as where:
+        words = by_hand(where, ["/bin/cat"])
+        words[words.index("run")] = "create"
+        made = subprocess.run(words, capture_output=True, text=True, check=True, timeout=20)
+        theirs = about(where.ask("GET", f"/containers/{made.stdout.strip()}/json"))
+        spec = ContainerSpec.of(options(where), "tool", ("/bin/cat",), {})
+        body = json.dumps(creation(spec, Owned(Owner("me", "now"), "tool", 0))).encode()
+        _, answer = where.ask("POST", "/containers/create", body)
+        ours = about(where.ask("GET", f"/containers/{answer['Id']}/json"))
+    # Mooring removes it itself, once it has seen how it ended.
+    assert theirs == ours | {"AutoRemove": True}
+
+
+def about(answer: tuple[int, Any]) -> Json:
+    """How a container is run, and on which streams; what is not asked for is written in many ways."""
+    status, said = answer
+    assert status == 200, said
+    streams = ("AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce", "Tty", "Cmd", "Image")
+    asked = {**said["HostConfig"], **{name: said["Config"][name] for name in streams}}
+    return {name: value for name, value in asked.items() if value}

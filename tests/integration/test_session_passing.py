@@ -20,7 +20,9 @@ from mooring.proxy.passing import PassedSession
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.trunk import Trunk
 from mooring.runtimes.passing import PassedProcess, Passport
+from mooring.runtimes.process import ProcessInstance
 from mooring.workloads.definition import ServerOptions
+from mooring.workloads.makers import Passed
 from mooring.workloads.workload import Workload
 from tests.hosting import ENVIRONMENT, SCRIPTED, SHORT
 from tests.mcp_client import McpClient, client_of, emission
@@ -70,7 +72,7 @@ class Both:
         for departure in departures:
             departure.hold()
         all_told = [told for departure in departures if (told := departure.tell(trunks)) is not None]
-        parcels = [(told.packed, copied(told.process)) for told in all_told]
+        parcels = [(told.packed, copied(told.instance)) for told in all_told]
         for departure in departures:
             departure.go()
         for packed, process in parcels:
@@ -82,8 +84,8 @@ class Both:
         client.port = self.new.port
 
 
-def copied(process: PassedProcess | None) -> PassedProcess | None:
-    if process is None:
+def copied(process: Passed | None) -> PassedProcess | None:
+    if not isinstance(process, PassedProcess):
         return None
     return PassedProcess(copied_word(process.about, Passport), tuple(map(os.dup, process.descriptors)))
 
@@ -263,7 +265,7 @@ async def test_what_its_process_says_while_it_is_held_stays_in_the_pipe() -> Non
         stream, session = await client.stream(), sides.old.sessions[client.session]
         await until(lambda: sides.old.workload.moving.session(session) is not None)
         departure = sides.old.workload.moving.session(session)
-        assert departure is not None and departure._instance is not None
+        assert departure is not None and isinstance(departure._instance, ProcessInstance)
         departure.hold()
         session.link.hold_back(True)
         session.link.hold_back(False)  # its client has caught up
@@ -296,7 +298,7 @@ async def test_one_whose_process_dies_while_it_is_offered_gets_another_at_the_ne
         departure.hold()
         told = departure.tell(set())
         assert told is not None
-        packed, process = told.packed, copied(told.process)
+        packed, process = told.packed, copied(told.instance)
         assert isinstance(packed, PassedSession) and process is not None
         os.kill(pid, 9)
         await until(lambda: old.exits == 1 and session.state is LinkState.CONNECTING)

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from mooring.cli.servers.telling import count, described, moment, state_in_words, why_not_ready
+from mooring.cli.servers.telling import (
+    count,
+    described,
+    moment,
+    state_in_short,
+    state_in_words,
+    why_not_ready,
+)
 from mooring.cli.terminal.tables import fitted
 
 NOW = time.time()
@@ -30,16 +37,17 @@ READY: dict[str, Any] = {
     "calls_total": 17,
     "memory_bytes": 0,
     "instances": [
-        {"pid": 20, "use": "serving", "session": "abcdefgh", "since": NOW - 7300},
-        {"pid": 21, "use": "spare", "session": None, "since": NOW - 90_000},
+        {"pid": 20, "container": "", "use": "serving", "session": "abcdefgh", "since": NOW - 7300},
+        {"pid": 21, "container": "", "use": "spare", "session": None, "since": NOW - 90_000},
     ],
     "exits": [
-        {"at": 0.0, "pid": 18, "code": 1, "signal": None, "ran_s": 0.25},
-        {"at": 60.0, "pid": 19, "code": None, "signal": 9, "ran_s": 61.0},
+        {"at": 0.0, "pid": 18, "code": 1, "signal": None, "how": "exit status 1", "ran_s": 0.25},
+        {"at": 60.0, "pid": 19, "code": None, "signal": 9, "how": "signal 9 (SIGKILL)", "ran_s": 61.0},
     ],
     "stderr": [],
     "versions": ["2025-06-18", "2025-11-25"],
     "command": ["uvx", "mcp-server-time"],
+    "image": "",
     "origin": "",
     "references": ["secret:zone", "env:TZ"],
 }
@@ -100,15 +108,42 @@ def test_everything_is_told() -> None:
         ": b",
     ]
     assert lines[12].startswith("exits: 1970-01-01T00:01:00Z (") and lines[12].endswith(
-        "ago), pid 19: signal 9, after 61.0 s"
+        "ago), pid 19: signal 9 (SIGKILL), after 61.0 s"
     )
     assert lines[13].endswith("pid 18: exit status 1, after 0.2 s"), "the latest first"
-    [unknown] = [
-        text
-        for title, text in described(server(exits=[{**READY["exits"][0], "code": None}]))
-        if title == "exits"
-    ]
-    assert "given up" in unknown
+
+
+def test_a_server_in_containers_is_told_by_its_image_and_their_names() -> None:
+    container = "4b8902e661ff" + 52 * "0"
+    lost = {"at": 0.0, "pid": 7, "container": container, "how": "removed outside Mooring", "ran_s": 1.0}
+    told = dict(
+        described(
+            server(
+                image="ghcr.io/x/y:1",
+                command=["--read-only"],
+                instances=[{**READY["instances"][0], "container": container, "use": "paused"}],
+                exits=[lost],
+            )
+        )
+    )
+    assert told["image"] == "ghcr.io/x/y:1" and told["arguments"] == "--read-only" and "command" not in told
+    assert told["instances"].startswith("container 4b8902e661ff, paused")
+    assert told["exits"].endswith("container 4b8902e661ff: removed outside Mooring, after 1.0 s")
+    assert "arguments" not in dict(described(server(image="x", command=[])))
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({}, "ready"),
+        ({"reason": "paused"}, "ready (paused)"),
+        ({"state": "starting", "reason": "engine_unreachable"}, "starting (engine unreachable)"),
+        ({"state": "stopped", "reason": "removed_outside"}, "stopped (removed outside Mooring)"),
+        ({"state": "stopped", "reason": "asked"}, "stopped"),
+    ],
+)
+def test_the_state_in_a_list_says_what_it_alone_would_not(other: dict[str, Any], words: str) -> None:
+    assert state_in_short(server(**other)) == words
 
 
 def test_one_that_was_given_up_says_how_it_goes_on() -> None:

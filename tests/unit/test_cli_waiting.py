@@ -224,3 +224,11 @@ def test_many_have_a_line_each_that_is_rewritten_in_place(monkeypatch: pytest.Mo
     assert drawn() == ""
     monkeypatch.setattr(sys, "stderr", Screen(terminal=False))
     assert type(progress_of(jobs, quiet=False)) is Progress
+
+
+@pytest.mark.parametrize("reason", ["engine_unreachable", "pull_failed"])
+def test_what_it_needs_and_nobody_knows_when_it_will_be_there_is_not_waited_for(reason: str) -> None:
+    waits = server(state="starting", reason=reason, reason_text="the engine is gone", instances=[])
+    with pytest.raises(NotReady) as not_ready:
+        wait_ready(Told(server(state="starting", reason="pulling"), waits), server(state="starting"))
+    assert "the engine is gone" in not_ready.value.message

@@ -10,6 +10,7 @@ from mooring.clients.following import (
     LOST,
     WHY_EXITED,
     WHY_FAILED,
+    WHY_GONE,
     WHY_LOST,
     WHY_UNKNOWN,
     Back,
@@ -53,6 +54,14 @@ def test_exits_that_sessions_survive_touch_nothing(state: Any, refresh: Any) -> 
     now = ServerNow(3, state, refresh=refresh)
     steps = of_one(now, (EXITED, 3), ("backoff", 3), ("ready", 3), ("stopped", 2), ("started", 3))
     assert not [step for step in steps if not isinstance(step, Renew)]
+
+
+def test_what_was_removed_outside_is_out_everywhere_until_it_runs_again() -> None:
+    gone = ServerNow(3, "gone")
+    assert of_one(gone) == [Out("time", WHY_GONE)] and of_one(gone, out=SOME_OUT) == [Out("time", WHY_GONE)]
+    assert of_one(gone, (LOST, 3), out=ALL_OUT) == []
+    assert Back("time") in of_one(READY, out=ALL_OUT) and of_one(None, was_removed=True) == [Forget("time")]
+    assert not of_one(gone._replace(refresh="never")), "whoever wants no refresh keeps the entry"
 
 
 def test_a_lost_session_takes_it_out_of_clients_that_notice() -> None:

@@ -1,85 +1,37 @@
-"""A container can stand where a process does: what workloads and the proxy use of the one, the other has."""
+"""A container can stand where a process does (mypy checks it), and little is loaded where none is wanted."""
 
-import ast
-import inspect
 import subprocess
 import sys
 from pathlib import Path
 
-from mooring import workloads
-from mooring.proxy.ports import Channel
+from mooring.runtimes.containers.exits import ContainerExit
 from mooring.runtimes.containers.instance import ContainerInstance
-from mooring.runtimes.containers.runtime import ContainerRuntime
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.process import ProcessInstance
-from mooring.runtimes.runtime import ProcessRuntime
+from mooring.workloads.container_maker import ContainerMaker
+from mooring.workloads.makers import Instance, Maker, ProcessMaker
 
-NOT_OF_ALL = {"guardian_pid", "household"}
-"""What only processes have."""
-
-
-def channel(instance: ContainerInstance) -> Channel:
-    """Checked by mypy."""
-    return instance
+LIGHT = {"endpoints", "failures", "harbours", "labels", "lives", "logbook", "passing", "spec"}
+"""Values, and what leads to the rest."""
 
 
-def used(names: set[str], public: set[str]) -> set[str]:
-    """Which of them are read from a variable or a member of such a name, anywhere in `workloads`."""
-    found = set()
-    for path in Path(next(iter(workloads.__path__))).glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and node.attr in public:
-                owner = node.value
-                name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
-                if name in names:
-                    found.add(node.attr)
-    return found
+def instance(one: ContainerInstance | ProcessInstance) -> Instance:
+    return one
 
 
-def public(of: type, source: object) -> set[str]:
-    """Methods and properties, and what `__init__` sets."""
-    tree = ast.parse(inspect.getsource(source))  # type: ignore[arg-type]
-    members = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    }
-    return {name for name in members | set(dir(of)) if not name.startswith("_")}
+def maker(one: ContainerMaker | ProcessMaker) -> Maker:
+    return one
 
 
-def test_an_instance_has_all_that_is_used_of_one() -> None:
-    theirs = public(ProcessInstance, inspect.getmodule(ProcessInstance))
-    needed = used({"instance", "_instance", "spare"}, theirs)
-    assert {"n", "pid", "stop", "attach", "describe", "hold", "go_on", "started_at"} <= needed
-    ours = public(ContainerInstance, inspect.getmodule(ContainerInstance))
-    assert needed <= ours, needed - ours
-    beyond = {"exit", "wait", "wait_gone", "reaped", "is_leftover", "begin_stop", "hurry", "aclose"}
-    assert beyond <= ours and {"send", "writable", "consumed"} <= ours
-
-
-def test_a_runtime_has_all_that_is_used_of_one() -> None:
-    theirs = public(ProcessRuntime, inspect.getmodule(ProcessRuntime))
-    needed = used({"runtime", "_runtime"}, theirs) - NOT_OF_ALL
-    assert {"start", "instances", "hurry", "aclose", "adopt", "part_with"} <= needed
-    ours = public(ContainerRuntime, inspect.getmodule(ContainerRuntime))
-    assert needed <= ours, needed - ours
-
-
-def test_what_has_the_same_name_takes_the_same() -> None:
-    for theirs, ours in ((ProcessInstance, ContainerInstance), (ProcessRuntime, ContainerRuntime)):
-        for name in ("stop", "attach", "hurry", "aclose", "part_with", "adopt", "start", "describe", "leave"):
-            if hasattr(theirs, name):
-                one, other = inspect.signature(getattr(theirs, name)), inspect.signature(getattr(ours, name))
-                assert list(one.parameters) == list(other.parameters), name
-
-
-def test_nothing_of_it_is_imported_unless_it_is_needed() -> None:
-    script = "import sys, mooring.workloads.workload; print('mooring.runtimes.containers' in sys.modules)"
+def test_little_of_it_is_imported_unless_it_is_needed() -> None:
+    package = "mooring.runtimes.containers."
+    script = f"import sys, mooring.host.daemon; print(*(n for n in sys.modules if n.startswith({package!r})))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    loaded = {name.removeprefix(package) for name in done.stdout.split()}
+    assert loaded <= LIGHT
+    there = {path.stem for path in Path(sys.modules[f"{package}spec"].__file__ or "").parent.glob("*.py")}
+    assert there > LIGHT, "what is not there cannot be loaded"
 
 
 def test_an_exit_of_a_container_is_one() -> None:
-    from mooring.runtimes.containers.exits import ContainerExit
-
     assert isinstance(ContainerExit(3), Exit) and tuple(ContainerExit(3)) == (3, None)

@@ -57,8 +57,8 @@ def test_changes_of_state(snapshot: Snapshot, before: State, told: Happening | N
 
 
 def test_exits() -> None:
-    assert exit_happening(7, Exit(3, None), 0.25) == (Kind.EXITED, "pid 7: exit status 3, after 0.2 s")
-    assert exit_happening(7, Exit(None, 9), 61.0).text == "pid 7: signal 9 (SIGKILL), after 61.0 s"
+    assert exit_happening("pid 7", Exit(3, None), 0.25) == (Kind.EXITED, "pid 7: exit status 3, after 0.2 s")
+    assert exit_happening("pid 7", Exit(None, 9), 61.0).text == "pid 7: signal 9 (SIGKILL), after 61.0 s"
 
 
 def test_what_is_remembered_is_bounded() -> None:

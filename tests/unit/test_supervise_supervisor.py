@@ -778,3 +778,57 @@ def test_it_says_what_it_is() -> None:
     rig = Rig()
     rig.crash()
     assert repr(rig.it) == "<Supervisor weather: starting (restarting), 1 restarts>"
+
+
+# What the server cannot help
+
+
+async def test_instances_that_were_taken_count_for_no_restart() -> None:
+    rig = Rig()
+    for _ in range(50):
+        instance, _ = rig.spoke()
+        rig.it.instance_taken(
+            instance, "engine unreachable", code=ReasonCode.ENGINE_UNREACHABLE, others_working=False
+        )
+        assert rig.shows(State.STARTING) and rig.it.reason.code is ReasonCode.ENGINE_UNREACHABLE
+        await rig.it.admit()
+    assert rig.it.restarts == 0 and rig.it.last_exit == "engine unreachable" and not rig.time.timers
+    rig.crash()
+    assert rig.shows(State.STARTING), "the first exit of its own is answered at once"
+
+
+async def test_while_others_work_one_that_was_taken_changes_nothing() -> None:
+    rig = Rig()
+    first, _ = rig.spoke()
+    rig.spoke()
+    rig.it.instance_taken(first, "restarted", code=ReasonCode.RESTARTING, others_working=True)
+    assert rig.shows(State.READY)
+
+
+@pytest.mark.parametrize("code", [ReasonCode.PULLING, ReasonCode.PULL_FAILED, ReasonCode.ENGINE_UNREACHABLE])
+async def test_an_obstacle_is_over_as_soon_as_there_is_an_instance(code: ReasonCode) -> None:
+    rig = Rig()
+    rig.it.explain(Reason(code, "it takes a while"))
+    assert rig.told[-1].reason.text == "it takes a while" and rig.shows(State.STARTING)
+    rig.start()
+    assert rig.it.reason == Reason(ReasonCode.FIRST_START)
+
+
+async def test_a_backoff_is_not_cut_short_by_an_engine_that_goes() -> None:
+    rig = Rig()
+    while not rig.shows(State.BACKOFF):
+        rig.crash()
+    due = rig.it.retry_at
+    rig.it.unusable(Reason(ReasonCode.ENGINE_UNREACHABLE), others_working=False)
+    assert rig.shows(State.BACKOFF) and rig.it.retry_at == due and len(rig.time.timers) == 1
+
+
+async def test_what_nobody_wants_any_more_gets_no_instance_while_it_drains() -> None:
+    rig = Rig()
+    rig.spoke()
+    rig.it.drain("its container was removed", code=ReasonCode.REMOVED_OUTSIDE, is_unwanted=True)
+    assert (await refused(rig)).code == "shutting_down"
+    rig.it.drain("SIGTERM")
+    rig.it.stop("SIGTERM")
+    rig.it.stopped()
+    assert rig.it.reason.code is ReasonCode.REMOVED_OUTSIDE and rig.shows(State.STOPPED)

@@ -7,6 +7,7 @@ from mooring.supervise.reasons import Reason, ReasonCode
 from mooring.supervise.states import State
 from mooring.workloads.fleet import Seen
 from mooring.workloads.generation import Generation
+from mooring.workloads.recollection import Ended
 
 __all__ = ["report"]
 
@@ -14,8 +15,11 @@ TROUBLED = frozenset({State.STARTING, State.BACKOFF, State.FAILED})
 """While it is in one of these, its last words may say why."""
 
 
-def report(seen: Seen, *, pid: int, url: str, memory_of: Callable[[int], int], now: float) -> Server:
-    """All that is known. `now` is of the wall clock; `pid` of the daemon, which owns the server."""
+def report(seen: Seen, *, pid: int, url: str, memory_of: Callable[[int, str], int], now: float) -> Server:
+    """All that is known. `now` is of the wall clock; `pid` of the daemon, which owns the server.
+
+    `memory_of`: of an instance, by its pid, and by the id of its container if it has one.
+    """
     wanted, live, snapshot = seen.wanted, seen.live, seen.snapshot()
     state, reason = _at_rest(seen) if snapshot is None else (snapshot.state, snapshot.reason)
     instances = [] if live is None else live.workload.report()
@@ -40,18 +44,22 @@ def report(seen: Seen, *, pid: int, url: str, memory_of: Callable[[int], int], n
         sessions=0 if proxy is None else len(proxy.sessions),
         calls=0 if proxy is None else proxy.calls_in_flight,
         calls_total=0 if proxy is None else proxy.stats.calls,
-        memory_bytes=sum(memory_of(one.pid) for one in instances),
+        memory_bytes=sum(memory_of(one.pid, one.container) for one in instances),
         instances=[
-            Instance(pid=one.pid, use=one.use, session=one.session, since=now - one.age_s)
+            Instance(
+                pid=one.pid,
+                container=one.container,
+                use=one.use,
+                session=one.session,
+                since=now - one.age_s,
+            )
             for one in instances
         ],
-        exits=[
-            ServerExit(at=one.at, pid=one.pid, code=one.exit.code, signal=one.exit.signal, ran_s=one.ran_s)
-            for one in (recollection.exits if recollection is not None else ())
-        ],
+        exits=[_exit(one) for one in (recollection.exits if recollection is not None else ())],
         stderr=recollection.last_words() if recollection is not None and state in TROUBLED else [],
         versions=[] if live is None else _versions(live),
         command=[] if seen.options is None else list(seen.options.argv),
+        image=seen.options.container.image if seen.options and seen.options.container else "",
         origin=wanted.origin,
         references=[] if seen.options is None else [str(one) for one in seen.options.references],
     )
@@ -59,11 +67,27 @@ def report(seen: Seen, *, pid: int, url: str, memory_of: Callable[[int], int], n
 
 def _at_rest(seen: Seen) -> tuple[State, Reason]:
     """Of a server that has no live generation."""
+    if seen.wanted.why_stopped == ReasonCode.REMOVED_OUTSIDE:
+        name = seen.wanted.name
+        hint = f"mooring start {name} runs it again, mooring rm {name} forgets it"
+        return State.STOPPED, Reason(ReasonCode.REMOVED_OUTSIDE, "removed outside Mooring", hint)
     if seen.wanted.is_stopped:
         return State.STOPPED, Reason(ReasonCode.ASKED, "stopped by request")
     if seen.problem:
         return State.FAILED, Reason(ReasonCode.CANNOT_START, seen.problem)
     return State.STARTING, Reason(ReasonCode.FIRST_START, "Mooring itself has just started")
+
+
+def _exit(ended: Ended) -> ServerExit:
+    return ServerExit(
+        at=ended.at,
+        pid=ended.pid,
+        container=ended.container,
+        how=ended.how or str(ended.exit),
+        code=ended.exit.code,
+        signal=ended.exit.signal,
+        ran_s=ended.ran_s,
+    )
 
 
 def _versions(live: Generation) -> list[str]:

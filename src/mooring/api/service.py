@@ -55,7 +55,7 @@ class Api:
         about: Callable[[], Daemon],
         *,
         url_of: Callable[[str], str],
-        memory_of: Callable[[int], int],
+        memory_of: Callable[[int, str], int],
         stop: Callable[[str], None],
         hand_over: Callable[[], Awaitable[None]],
         calls_s: float | None,

@@ -38,20 +38,26 @@ class Daemon(msgspec.Struct, kw_only=True):
 
 
 class Instance(msgspec.Struct, kw_only=True):
-    """A running process of a server."""
+    """A running process or container of a server."""
 
     pid: int
+    """Of a container: that of its first process, as its engine tells it."""
+    container: str
+    """Its id; empty: it is a process."""
     use: str
-    """serving, probing, spare or stopping."""
+    """serving, probing, spare, stopping or paused."""
     session: str | None
     since: float
 
 
 class ServerExit(msgspec.Struct, kw_only=True):
-    """A process of a server that ended, and nobody had asked it to; or that was given up."""
+    """A process or container of a server that ended, and nobody had asked it to; or that was given up."""
 
     at: float
     pid: int
+    container: str
+    how: str
+    """In words: the exit status or the signal, and what else is known."""
     code: int | None
     """Its exit status, if it exited by itself."""
     signal: int | None
@@ -92,6 +98,9 @@ class Server(msgspec.Struct, kw_only=True):
     versions: list[str]
     """Revisions of the protocol that the server and its sessions speak."""
     command: list[str]
+    """Of a server in containers: arguments of the image's own program."""
+    image: str
+    """Empty: it is a command."""
     references: list[str]
     """Where values of its variables come from, such as secret:NAME; never a value."""
     origin: str

@@ -5,8 +5,8 @@ Rules:
   process that died. So an event that was missed, or is heard twice, leaves nothing wrong behind.
 - An event is about its generation: it never touches the entry of another one under the same name. Only a lost
   session is its client's trouble whatever has been begun since.
-- `failed` is out of every file until it works. A lost session is a matter of those clients that notice by
-  themselves that an entry has gone and come back.
+- `failed` is out of every file until it works, and so is what somebody has removed outside Mooring. A lost
+  session is a matter of those clients that notice by themselves that an entry has gone and come back.
 - What was stopped stays in: a call tells its client why. What was removed is forgotten. What is not known any
   more although nobody removed it (the state of the daemon was lost) is out until it is run again.
 """
@@ -19,6 +19,7 @@ __all__ = [
     "EXITED",
     "GIVEN_UP",
     "LOST",
+    "WHY_GONE",
     "WHY_LOST",
     "Back",
     "Forget",
@@ -41,6 +42,7 @@ ASKING = frozenset({LOST, *ENDED})
 WHY_LOST = "a session was lost"
 WHY_EXITED = "a process of the server died"
 WHY_FAILED = "the server has failed"
+WHY_GONE = "its container was removed outside Mooring"
 WHY_UNKNOWN = "Mooring has lost what it knew of the server"
 
 Refresh: TypeAlias = Literal["auto", "always", "never"]
@@ -59,8 +61,8 @@ class ServerNow(NamedTuple):
     """A server that there is, at one moment."""
 
     generation: int
-    state: Literal["ready", "failed", "stopped", "other"]
-    """`stopped`: as somebody asked."""
+    state: Literal["ready", "failed", "stopped", "gone", "other"]
+    """`stopped`: as somebody asked. `gone`: somebody has removed its container, and not by Mooring."""
     why: str = ""
     """Of `failed`."""
     refresh: Refresh = "auto"
@@ -139,9 +141,9 @@ def _of_one(name: str, now: ServerNow, news: Sequence[News], out: Outside | None
         if out is not None:
             yield Back(name)
         return
-    if now.state == "failed":
+    if now.state in ("failed", "gone"):
         if out is None or not out.is_whole:
-            yield Out(name, f"{WHY_FAILED}: {now.why}" if now.why else WHY_FAILED)
+            yield Out(name, _why_out(now))
         return
     if (asked := _asked(name, now, news)) is not None:
         yield asked
@@ -149,6 +151,12 @@ def _of_one(name: str, now: ServerNow, news: Sequence[News], out: Outside | None
         yield Back(name)
     if is_reachable:  # a client that comes when nobody answers may not come again
         yield Renew(name)
+
+
+def _why_out(now: ServerNow) -> str:
+    if now.state == "gone":
+        return WHY_GONE
+    return f"{WHY_FAILED}: {now.why}" if now.why else WHY_FAILED
 
 
 def _asked(name: str, now: ServerNow, news: Sequence[News]) -> Out | None:

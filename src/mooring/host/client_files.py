@@ -21,6 +21,7 @@ from mooring.host.places import Places
 from mooring.store.database import StoreError
 from mooring.store.records import Event
 from mooring.store.store import Store
+from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.states import State as Lifecycle
 from mooring.workloads.fleet import Fleet, Seen
 from mooring.workloads.happenings import Happening, Kind
@@ -235,7 +236,8 @@ def server_now(seen: Seen) -> "ServerNow":
     refresh = seen.options.client_refresh if seen.options is not None else "auto"
     generation, snapshot = seen.wanted.generation, seen.snapshot()
     if seen.wanted.is_stopped:
-        return ServerNow(generation, "stopped", refresh=refresh)
+        is_gone = seen.wanted.why_stopped == ReasonCode.REMOVED_OUTSIDE
+        return ServerNow(generation, "gone" if is_gone else "stopped", refresh=refresh)
     if snapshot is None:
         return ServerNow(generation, "failed" if seen.problem else "other", seen.problem, refresh)
     if snapshot.state is Lifecycle.FAILED:

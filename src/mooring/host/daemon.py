@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
@@ -30,8 +29,10 @@ from mooring.host.client_files import ClientFiles
 from mooring.host.daemon_pages import add_pages
 from mooring.host.handing_over import Estate
 from mooring.host.handover_words import CLIENTS, COMMANDS
+from mooring.host.harbouring import daemon_harbours
 from mooring.host.loops import run_with_signals
 from mooring.host.manager import tell_manager
+from mooring.host.memory import memory_of
 from mooring.host.neighbours import explained
 from mooring.host.ownership import Ownership, check_nobody_answers, inheriting, owning
 from mooring.host.places import Places, using
@@ -58,7 +59,12 @@ from mooring.store.store import Store
 from mooring.wire.http import Exchange, Response
 from mooring.workloads.fleet import Fleet
 from mooring.workloads.happenings import Happening, Kind
-from mooring.workloads.recovery import tell_of_damage, tell_of_leftovers, tell_of_predecessor
+from mooring.workloads.recovery import (
+    tell_of_container,
+    tell_of_damage,
+    tell_of_leftovers,
+    tell_of_predecessor,
+)
 from mooring.workloads.resolving import Resolving
 from mooring.workloads.state import State
 
@@ -111,7 +117,13 @@ async def _begin(options: DaemonOptions, stop: Stop) -> int:
             await tell_of_leftovers(leftovers, state)
             async with _household(places, boot, state) as household:
                 serving = Serving(
-                    options, stop, state, nonce=nonce, server_logs=server_logs, household=household
+                    options,
+                    stop,
+                    state,
+                    nonce=nonce,
+                    server_logs=server_logs,
+                    household=household,
+                    is_alone=True,
                 )
                 return await serving.run(ownership, serving.listen)
 
@@ -132,7 +144,13 @@ async def _succeed(options: DaemonOptions, stop: Stop) -> int:
             async with _household(places, boot, state) as household:
                 nonce = store.claim(os.getpid(), boot).nonce
                 serving = Serving(
-                    options, stop, state, nonce=nonce, server_logs=server_logs, household=household
+                    options,
+                    stop,
+                    state,
+                    nonce=nonce,
+                    server_logs=server_logs,
+                    household=household,
+                    is_alone=False,
                 )
                 take_over = partial(serving.take_over, predecessor, inheritance)
                 return await serving.run(ownership, take_over)
@@ -182,7 +200,9 @@ class Serving:
         nonce: str,
         server_logs: ServerLogs,
         household: Household,
+        is_alone: bool,
     ) -> None:
+        """`is_alone`: there is no other daemon of this directory, from which all is taken over."""
         self._options = options
         self._stop = stop
         self._state = state
@@ -192,19 +212,29 @@ class Serving:
         self._started_at = time.time()
         router = Router(hint="servers are at /NAME/mcp")
         self._street = Street(router, server_logs.forget)
+        self._harbours = daemon_harbours(
+            options.places,
+            nonce,
+            household.guardian,
+            may_sweep=is_alone,
+            on_leftover=lambda left: tell_of_container(left, state),
+        )
+        self._sweeping: asyncio.Task[None] | None = None
         self._fleet = Fleet(
             state,
             self._street,
             clock=time.monotonic,
             wall=time.time,
             household=household,
+            harbours=self._harbours,
             resolving=Resolving(_resolver(options.places)),
+            calls_s=options.calls_s,
         )
         self._api = Api(
             self._fleet,
             self._about,
             url_of=self._url_of,
-            memory_of=_memory_of,
+            memory_of=memory_of,
             stop=stop.request,
             hand_over=self._hand_over,
             calls_s=options.calls_s,
@@ -256,6 +286,8 @@ class Serving:
             ownership.tell(**msgspec.to_builtins(self._about()))
             tell_manager("READY=1", f"STATUS=serving at port {self._port}")
             self._recovering = asyncio.create_task(self._fleet.recover(), name="recovering")
+            if self._harbours.may_sweep:
+                self._sweep()
             self._client_files.start()
             if await self._successors.until_stop_or_succeeded(self._options.calls_s):
                 await self._fleet.leave()
@@ -263,6 +295,10 @@ class Serving:
             return LOST_CALL if await self._shut_down() else 0
         finally:
             await self._aclose()
+
+    def _sweep(self) -> None:
+        """What killed daemons have left in engines, also where no server asks for them any more."""
+        self._sweeping = asyncio.create_task(self._harbours.sweep_all(), name="sweeping engines")
 
     def _describe_estate(self, ownership: Ownership) -> Estate:
         return Estate(
@@ -307,6 +343,8 @@ class Serving:
         roll = Roll(self._options.places.roll, boot_id())
         leftovers = await succession.end(roll, is_lost=is_lost)
         await tell_of_leftovers(leftovers, self._state)
+        self._harbours.may_sweep = True
+        self._sweep()
 
     async def listen(self) -> None:
         """Become reachable, and tell that it is there."""
@@ -346,12 +384,13 @@ class Serving:
 
     async def _aclose(self) -> None:
         await self._client_files.aclose()
-        for task in (self._recovering, self._following):
+        for task in (self._recovering, self._following, self._sweeping):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         self._fleet.hurry()
         await self._fleet.aclose("ending", 0.0)
+        await self._harbours.aclose()
         for listener in self._listeners.values():
             listener.abort()
             await listener.aclose()
@@ -371,12 +410,6 @@ def _resolver(places: Places) -> Resolver:
 def _limits() -> Limits:
     room = connections_beside_many(DESCRIPTORS.soft)
     return Limits(max_connections=min(Limits().max_connections, room))
-
-
-def _memory_of(pid: int) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
 
 
 async def _over(ending: "asyncio.Future[int]") -> None:

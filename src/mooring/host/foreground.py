@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mooring.host.access import make_guard
 from mooring.host.capacity import connections_within, few_descriptors
+from mooring.host.harbouring import foreground_harbours
 from mooring.host.loops import run_with_signals
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.pages import Pages
@@ -25,6 +26,7 @@ from mooring.http.listener import Listener
 from mooring.http.router import Router
 from mooring.http.tls import server_context
 from mooring.runtimes.descriptors import DESCRIPTORS
+from mooring.runtimes.household import Household
 from mooring.secrets.resolving import Resolver
 from mooring.secrets.vault import Vault
 from mooring.workloads.resolving import Resolving
@@ -46,8 +48,16 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     """Serve until `stop`; returns the exit status. Raises MooringError for what cannot even begin."""
     clock = time.monotonic
     ended = asyncio.Event()
+    household = Household(clock)
+    harbours = foreground_harbours(household.guardian) if options.server.container is not None else None
     workload = Workload(
-        options.server, clock=clock, on_ended=ended.set, resolving=_resolving(options.secrets)
+        options.server,
+        clock=clock,
+        on_ended=ended.set,
+        on_unwanted=stop.request,
+        household=household,
+        harbours=harbours,
+        resolving=_resolving(options.secrets),
     )
     router = Router(hint="MCP is at /mcp")
     guard = make_guard(options.listen)
@@ -77,6 +87,9 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
         )
     finally:
         await stop_children(workload, stop, options.drain_timeout_s, "ending")
+        if harbours is not None:
+            await harbours.aclose()
+        await household.aclose()
         await listener.aclose()
     log.info("%s has stopped", workload.name, extra={"event": "ended", "cut": cut})
     if ended.is_set() and not stop.requested:

@@ -50,6 +50,8 @@ from mooring.proxy.passing import PassedSession
 from mooring.proxy.proxy import RESUMED
 from mooring.proxy.session import RESTARTED, Session
 from mooring.proxy.trunk import Trunk
+from mooring.runtimes.containers.passing import PassedContainer
+from mooring.runtimes.passing import PassedProcess
 from mooring.store.database import StoreError
 from mooring.store.store import Store
 from mooring.workloads.fleet import Fleet
@@ -404,10 +406,14 @@ class HandingOver:
         told = departure.tell(self._trunks)
         if told is None:
             return True
-        about, numbers = told.process if told.process is not None else (None, ())
+        numbers = told.instance.descriptors if told.instance is not None else ()
+        process = told.instance.about if isinstance(told.instance, PassedProcess) else None
+        container = told.instance.about if isinstance(told.instance, PassedContainer) else None
         if isinstance(told.packed, PassedSession):
-            return self._say(SessionGoes(generation.name, told.packed, about), numbers)
-        return about is None or self._say(InstanceGoes(generation.name, about, told.packed), numbers)
+            word: Word = SessionGoes(generation.name, told.packed, process, container)
+        else:
+            word = InstanceGoes(generation.name, process, told.packed, container)
+        return self._say(word, numbers)
 
     def _give(self, place: str, number: int, begun: bytes) -> None:
         if not self._post.give(write_word(ConnectionGoes(place, begun)), (number,)):

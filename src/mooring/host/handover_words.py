@@ -19,6 +19,7 @@ from msgspec import Struct
 from mooring.errors import MooringError, RemoteProtocolError
 from mooring.proxy.passed_trunk import PassedTrunk
 from mooring.proxy.passing import PassedSession
+from mooring.runtimes.containers.passing import ContainerPassport
 from mooring.runtimes.passing import Passport
 from mooring.workloads.passing import PassedGeneration
 
@@ -96,20 +97,22 @@ class Taken(Struct, tag=True):
 
 
 class SessionGoes(Struct, tag=True):
-    """A session. Descriptors: those of its process (`PassedProcess`), if it has one."""
+    """A session. Descriptors: those of its instance (`PassedProcess`, `PassedContainer`), if it has one."""
 
     name: str
     session: PassedSession
     process: Passport | None = None
+    container: ContainerPassport | None = None
 
 
 class InstanceGoes(Struct, tag=True):
-    """An instance that belongs to no single session. Descriptors: those of its process."""
+    """An instance that belongs to no single session. Descriptors: its own."""
 
     name: str
-    process: Passport
+    process: Passport | None = None
     trunk: PassedTrunk | None = None
     """For whom it is; None: it is a spare."""
+    container: ContainerPassport | None = None
 
 
 class SessionEnded(Struct, tag=True):

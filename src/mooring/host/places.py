@@ -45,6 +45,16 @@ class Places(NamedTuple):
         return self.state / "instances"
 
     @property
+    def owner(self) -> Path:
+        """The name by which containers are known as this state directory's."""
+        return self.state / "owner"
+
+    @property
+    def engines(self) -> Path:
+        """Which container engines were used; see `runtimes.containers.logbook`."""
+        return self.state / "engines"
+
+    @property
     def token(self) -> Path:
         """For the API on the TCP port."""
         return self.state / "token"

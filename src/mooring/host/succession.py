@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from functools import partial
 
@@ -23,11 +24,12 @@ from mooring.http.listener import Listener
 from mooring.http.passing import Passage
 from mooring.runtimes.household import Household
 from mooring.runtimes.leftovers import Leftover, end_leftovers
-from mooring.runtimes.passing import end_passed
+from mooring.runtimes.passing import PassedProcess, end_passed
 from mooring.runtimes.roll import Roll
 from mooring.wire.request_state import Sealer
 from mooring.workloads.fleet import Fleet
 from mooring.workloads.generation import Generation
+from mooring.workloads.makers import Passed
 
 __all__ = ["Succession"]
 
@@ -109,24 +111,30 @@ class Succession:
             self._street.arrived(name, generation.workload.proxy, id, parked_too=parked_too)
 
     async def _adopt(self, came: Arrival) -> None:
-        name, process = came.word.name, came.process
+        name, instance = came.word.name, came.instance
         generation = self._fleet.live.get(name)
         if generation is None or generation.is_ending or generation is not self._inherited.get(name):
             # The server was stopped, removed or begun anew meanwhile, and with it the sessions that are kept.
-            if process is not None:
-                await asyncio.to_thread(end_passed, process)
-                self._household.let_go(process.about.marker)
+            await self._end_unwanted(instance)
             return
         moving = generation.workload.moving
         if isinstance(came.word, InstanceGoes):
-            if process is not None:
-                moving.adopt_instance(came.word.trunk, process)
+            if instance is not None:
+                moving.adopt_instance(came.word.trunk, instance)
             return
         try:
-            moving.adopt(came.word.session, process)
+            moving.adopt(came.word.session, instance)
         except (msgspec.DecodeError, RemoteProtocolError) as error:
             log.error("%s: a session cannot be gone on with as it was: %s", name, error)
             generation.bring_back((came.word.session.id,))
+
+    async def _end_unwanted(self, instance: Passed | None) -> None:
+        if isinstance(instance, PassedProcess):
+            await asyncio.to_thread(end_passed, instance)
+            self._household.let_go(instance.about.marker)
+        elif instance is not None:  # with its connection its input ends; what is left is swept by its labels
+            for number in instance.descriptors:
+                os.close(number)
 
     async def end(self, roll: Roll, *, is_lost: bool) -> list[Leftover]:
         """Nothing comes any more. `is_lost`: the sessions that did not come go on as after a kill."""

@@ -38,7 +38,9 @@ from mooring.host.handover_words import (
 )
 from mooring.host.parcel_post import ParcelPost
 from mooring.host.places import Places, using
+from mooring.runtimes.containers.passing import PassedContainer
 from mooring.runtimes.passing import PassedProcess
+from mooring.workloads.makers import Passed
 
 __all__ = ["Arrival", "Inheritance", "Predecessor", "meeting", "peer_of"]
 
@@ -51,10 +53,10 @@ OFFER_S = 90.0
 
 
 class Arrival(NamedTuple):
-    """A session or an instance that came, and its process if it has one."""
+    """A session or an instance that came, with the process or container if there is one."""
 
     word: SessionGoes | InstanceGoes
-    process: PassedProcess | None
+    instance: Passed | None
 
 
 @dataclass
@@ -82,7 +84,7 @@ class Inheritance:
         for sock in (sock for sockets in self.sockets.values() for sock in sockets):
             sock.close()
         for came in self.arrivals:
-            _close_all(came.process.descriptors if came.process is not None else ())
+            _close_all(came.instance.descriptors if came.instance is not None else ())
 
 
 class Predecessor:
@@ -166,6 +168,8 @@ def arrival(word: Word, descriptors: tuple[int, ...]) -> Arrival:
     if not isinstance(word, SessionGoes | InstanceGoes):
         _close_all(descriptors)
         raise RemoteProtocolError(f"{type(word).__name__} is not expected here", code="bad_parcel")
+    if word.container is not None:
+        return Arrival(word, PassedContainer(word.container, descriptors))
     return Arrival(word, PassedProcess(word.process, descriptors) if word.process is not None else None)
 
 

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mooring.errors import MooringError
+
 __all__ = ["CAN_PEEK", "UNKNOWN", "Exit", "ExitWatch", "peek", "reap"]
 
 CAN_PEEK = hasattr(os, "waitid")
@@ -39,6 +41,16 @@ class Exit(NamedTuple):
     def out_of_memory(self) -> bool:
         """The kernel does not tell of a process why it was killed."""
         return False
+
+    @property
+    def is_its_own(self) -> bool:
+        """It says something of the program; not so if what it ran in was taken from under it."""
+        return True
+
+    @property
+    def error(self) -> MooringError | None:
+        """What was wrong from the beginning, so that another attempt is not worth it."""
+        return None
 
     def __str__(self) -> str:
         if self.signal is not None:

@@ -87,6 +87,11 @@ class ProcessInstance:
         self._closed: asyncio.Future[None] = loop.create_future()
         self._hurried: asyncio.Future[None] = loop.create_future()
 
+    @property
+    def title(self) -> str:
+        """Names it, for people."""
+        return f"pid {self.pid}"
+
     def __repr__(self) -> str:
         return f"<ProcessInstance {self.name}:{self.n} pid {self.pid}, {self.exit or 'running'}>"
 
@@ -161,6 +166,7 @@ class ProcessInstance:
 
     # What the proxy needs of it
 
+    container = ""
     is_paused = False
     """Nobody can stop a process in a way that we would be told of."""
 

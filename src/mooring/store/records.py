@@ -33,6 +33,8 @@ class Workload(NamedTuple):
     changed_at: float
     origin: str = ""
     """The file that it was made from; empty if somebody asked for it alone."""
+    why_stopped: str = ""
+    """A code of whoever has stopped it; empty: somebody asked for that."""
 
     @property
     def is_stopped(self) -> bool:

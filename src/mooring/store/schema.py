@@ -64,6 +64,9 @@ STEPS = (
     """
     ALTER TABLE workload ADD COLUMN origin TEXT NOT NULL DEFAULT '';
     """,
+    """
+    ALTER TABLE workload ADD COLUMN why_stopped TEXT NOT NULL DEFAULT '';
+    """,
 )
 NEWEST = len(STEPS)
 

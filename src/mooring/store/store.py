@@ -33,7 +33,9 @@ MAX_ERAS = 1000
 """Commands of which it is known which era their servers speak; what was found out first gives way."""
 ERA_DAYS = 7.0
 """After that it is found out anew: a server may have changed without saying so."""
-_WORKLOADS = "SELECT name, generation, definition, desired, created_at, changed_at, origin FROM workload "
+_WORKLOADS = (
+    "SELECT name, generation, definition, desired, created_at, changed_at, origin, why_stopped FROM workload "
+)
 _SESSIONS = "SELECT id, name, principal, transport, client, memory, opened_at, used_at FROM session "
 _EVENTS = "SELECT number, at, name, generation, kind, text FROM event "
 _OLD_OF_ONE = (
@@ -126,7 +128,7 @@ class Store:
             if change.execute("SELECT 1 FROM workload WHERE name = ?", (name,)).fetchone():
                 raise UserError(f"there is a server named {name}", code="name_taken", hint="use --replace")
             record = Workload(name, _next_generation(change), definition, Desired.RUNNING, now, now, origin)
-            change.execute("INSERT INTO workload VALUES (?, ?, ?, ?, ?, ?, ?)", record)
+            change.execute("INSERT INTO workload VALUES (?, ?, ?, ?, ?, ?, ?, ?)", record)
         return record
 
     def begin(
@@ -138,18 +140,19 @@ class Store:
             values = (_next_generation(change), definition, origin, Desired.RUNNING, self._now(), name)
             change.execute(
                 "UPDATE workload SET generation = ?, definition = coalesce(?, definition), "
-                "origin = coalesce(?, origin), desired = ?, changed_at = ? WHERE name = ?",
+                "origin = coalesce(?, origin), desired = ?, changed_at = ?, why_stopped = '' WHERE name = ?",
                 values,
             )
             row = change.execute(_WORKLOADS + "WHERE name = ?", (name,)).fetchone()
         return _workload(row)
 
-    def want(self, name: str, generation: int, desired: Desired) -> None:
-        """What is to become of it."""
+    def want(self, name: str, generation: int, desired: Desired, why: str = "") -> None:
+        """What is to become of it, and why if nobody asked for that."""
         with self._writing() as change:
             self._check(change, name, generation)
             change.execute(
-                "UPDATE workload SET desired = ?, changed_at = ? WHERE name = ?", (desired, self._now(), name)
+                "UPDATE workload SET desired = ?, why_stopped = ?, changed_at = ? WHERE name = ?",
+                (desired, why, self._now(), name),
             )
 
     def adopt(self, name: str, generation: int, origin: str) -> None:
@@ -264,6 +267,8 @@ def _next_generation(change: sqlite3.Connection) -> int:
     return int(change.execute("SELECT generation FROM counter").fetchone()[0])
 
 
-def _workload(row: tuple[str, int, bytes, str, float, float, str]) -> Workload:
-    name, generation, definition, desired, created_at, changed_at, origin = row
-    return Workload(name, generation, definition, Desired(desired), created_at, changed_at, origin)
+def _workload(row: tuple[str, int, bytes, str, float, float, str, str]) -> Workload:
+    name, generation, definition, desired, created_at, changed_at, origin, why_stopped = row
+    return Workload(
+        name, generation, definition, Desired(desired), created_at, changed_at, origin, why_stopped
+    )

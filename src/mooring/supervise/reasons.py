@@ -16,10 +16,18 @@ class ReasonCode(StrEnum):
     """starting: after an exit, at once or because the delay is over."""
     RETRYING = "retrying"
     """starting: one attempt after it had failed, because it was asked for."""
+    PULLING = "pulling"
+    """starting: the image that it runs from is being brought."""
+    PULL_FAILED = "pull_failed"
+    """starting: that image could not be brought; it is tried again and again."""
+    ENGINE_UNREACHABLE = "engine_unreachable"
+    """starting: the container engine does not answer; it is asked again and again."""
     WORKING = "working"
     """ready: an instance has answered."""
     IDLE = "idle"
     """ready: it works, and nobody needs an instance now."""
+    PAUSED = "paused"
+    """ready: somebody has paused a container of it, and its calls wait."""
     WAITING_TO_RESTART = "waiting_to_restart"
     """backoff: the delay before the next restart runs."""
     CRASH_LOOP = "crash_loop"
@@ -34,6 +42,8 @@ class ReasonCode(StrEnum):
     """draining, stopping, stopped: Mooring itself was told to end."""
     ASKED = "asked"
     """draining, stopping, stopped: somebody asked for the workload to end."""
+    REMOVED_OUTSIDE = "removed_outside"
+    """draining, stopping, stopped: somebody has removed a container of it, and not by Mooring."""
 
 
 class Reason(Struct, frozen=True):

@@ -32,6 +32,8 @@ from mooring.supervise.states import RENEWED, Event, State, next_state
 __all__ = ["Supervisor", "Timer"]
 
 OVER = frozenset({State.STOPPING, State.STOPPED})
+OBSTACLES = frozenset({ReasonCode.PULLING, ReasonCode.PULL_FAILED, ReasonCode.ENGINE_UNREACHABLE})
+"""What keeps an instance from being made: over as soon as there is one."""
 
 
 class Timer(Protocol):
@@ -210,7 +212,9 @@ class Supervisor:
         """Instance `n` exists since `at`; started is not ready."""
         self._history = self._history.started(at)
         if self._reason.code is ReasonCode.IDLE:
-            self._explain(Reason(ReasonCode.WORKING))
+            self.explain(Reason(ReasonCode.WORKING))
+        elif self._state is State.STARTING and self._reason.code in OBSTACLES:
+            self.explain(Reason(ReasonCode.RESTARTING if self._restarts else ReasonCode.FIRST_START))
 
     def instance_spoke(self, n: int) -> None:
         """Instance `n` has answered: the server works.
@@ -244,6 +248,17 @@ class Supervisor:
             self._refuses_in_drain = self._refuses_in_drain or not isinstance(verdict, RestartNow)
             return
         self._apply(verdict, now, told)
+
+    def instance_taken(self, n: int, text: str, *, code: ReasonCode, others_working: bool) -> None:
+        """Instance `n` is lost, through no fault of the server: that counts for no restart."""
+        self._last_exit = text
+        self.unusable(Reason(code, f"instance {n}: {text}"), others_working=others_working)
+
+    def unusable(self, reason: Reason, *, others_working: bool) -> None:
+        """What the server needs is gone: unless others still work, it has to show again that it does."""
+        self._working = others_working
+        if not others_working:
+            self._move(Event.INSTANCE_LOST, reason)
 
     def _apply(self, verdict: Verdict, now: float, told: str) -> None:
         match verdict:
@@ -280,7 +295,7 @@ class Supervisor:
     def idle(self) -> None:
         """It works, and nobody needs an instance now."""
         if self._state is State.READY:
-            self._explain(Reason(ReasonCode.IDLE))
+            self.explain(Reason(ReasonCode.IDLE))
 
     # What was asked for
 
@@ -301,14 +316,18 @@ class Supervisor:
             text = f"restart {self._history.delayed} of {self._policy.attempts}"
             self._move(Event.RETRY_DUE, Reason(ReasonCode.RESTARTING, text))
 
-    def drain(self, cause: str, *, code: ReasonCode = ReasonCode.SIGNAL) -> None:
+    def drain(
+        self, cause: str, *, code: ReasonCode = ReasonCode.SIGNAL, is_unwanted: bool = False
+    ) -> None:
         """Shutdown begins: nothing is restarted any more.
 
         Sessions that still finish their calls may have an instance, so `admit` lets them pass,
-        unless the server was not to be had before the drain or exits too often during it.
+        unless the server was not to be had before the drain or exits too often during it; or (`is_unwanted`)
+        unless somebody has just taken an instance away, and would not want another in its place.
         """
         if next_state(self._state, Event.DRAIN) is not self._state:
-            self._refuses_in_drain = self._retry_at is not None or self._state is State.FAILED
+            is_held = self._retry_at is not None or self._state is State.FAILED
+            self._refuses_in_drain = is_unwanted or is_held
         self._move(Event.DRAIN, Reason(code, cause))
 
     def stop(self, cause: str = "", *, code: ReasonCode = ReasonCode.ASKED) -> None:
@@ -335,7 +354,8 @@ class Supervisor:
         if changed:
             self._on_change(self.snapshot())
 
-    def _explain(self, reason: Reason) -> None:
+    def explain(self, reason: Reason) -> None:
+        """The state is the same, and there is something to say of why."""
         if reason != self._reason:
             self._reason = reason
             self._on_change(self.snapshot())

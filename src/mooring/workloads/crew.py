@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
-from mooring.runtimes.process import ProcessInstance
-from mooring.runtimes.runtime import ProcessRuntime
+from mooring.workloads.makers import Instance, Maker
 
 __all__ = ["Crew", "InstanceReport", "Lent"]
 
@@ -19,7 +18,7 @@ __all__ = ["Crew", "InstanceReport", "Lent"]
 class Lent(NamedTuple):
     """An instance in use, and since when: for a spare that is later than its start."""
 
-    instance: ProcessInstance
+    instance: Instance
     since: float
     expendable: bool = False
     """Its exit would say nothing of the server; whoever has it lets it go."""
@@ -29,6 +28,8 @@ class InstanceReport(NamedTuple):
     """What is told about an instance from outside."""
 
     pid: int
+    container: str
+    """Its id; empty: it is a process."""
     use: str
     session: str | None
     age_s: float
@@ -37,10 +38,10 @@ class InstanceReport(NamedTuple):
 class Crew:
     """See the module."""
 
-    def __init__(self, runtime: ProcessRuntime) -> None:
-        self.runtime = runtime
-        self.spares: list[ProcessInstance] = []
-        self._set_aside: set[ProcessInstance] = set()
+    def __init__(self, maker: Maker) -> None:
+        self.maker = maker
+        self.spares: list[Instance] = []
+        self._set_aside: set[Instance] = set()
         """Spares that are about to go to another Mooring, and are not to be lent."""
         self.lent: dict[Channel, Lent] = {}
         self.working: set[Channel] = set()
@@ -48,9 +49,9 @@ class Crew:
 
     def __len__(self) -> int:
         """All of them, those too that are being stopped."""
-        return len(self.runtime.instances)
+        return len(self.maker.instances)
 
-    def lend(self, instance: ProcessInstance, since: float, *, expendable: bool = False) -> None:
+    def lend(self, instance: Instance, since: float, *, expendable: bool = False) -> None:
         """Somebody has it from now on."""
         self.lent[instance] = Lent(instance, since, expendable)
 
@@ -59,29 +60,29 @@ class Crew:
         self.working.discard(channel)
         return self.lent.pop(channel, None)
 
-    def has(self, instance: ProcessInstance) -> bool:
+    def has(self, instance: Instance) -> bool:
         """It has not ended, and nobody wants it to."""
         return instance in self.lent or instance in self.spares or instance in self._set_aside
 
-    def part_with(self, instance: ProcessInstance) -> None:
+    def part_with(self, instance: Instance) -> None:
         """Another Mooring has it."""
         self.take_back(instance)
         self._set_aside.discard(instance)
-        self.runtime.part_with(instance)
+        self.maker.part_with(instance)
 
-    def set_aside(self, instance: ProcessInstance) -> None:
+    def set_aside(self, instance: Instance) -> None:
         """If it is a spare, it is not lent, until `keep` or `part_with`."""
         if instance in self.spares:
             self.spares.remove(instance)
             self._set_aside.add(instance)
 
-    def keep(self, instance: ProcessInstance) -> None:
+    def keep(self, instance: Instance) -> None:
         """After `set_aside`: it does not go."""
         if instance in self._set_aside:
             self._set_aside.remove(instance)
             self.spares.append(instance)
 
-    def forget(self, instance: ProcessInstance) -> bool:
+    def forget(self, instance: Instance) -> bool:
         """It has ended. Was it a spare?"""
         was_spare = instance in self.spares or instance in self._set_aside
         self._set_aside.discard(instance)
@@ -96,14 +97,17 @@ class Crew:
         return [
             InstanceReport(
                 instance.pid,
+                instance.container,
                 self._use(instance, of_trunks | sessions.keys()),
                 sessions.get(instance.pid),
                 round(now - instance.started_at, 3),
             )
-            for instance in self.runtime.instances
+            for instance in self.maker.instances
         ]
 
-    def _use(self, instance: ProcessInstance, serving: Container[int | None]) -> str:
+    def _use(self, instance: Instance, serving: Container[int | None]) -> str:
+        if instance.is_paused:
+            return "paused"
         if instance.pid in serving:
             return "serving"
         if instance in self.spares or instance in self._set_aside:

@@ -24,7 +24,9 @@ from functools import partial
 from typing import NamedTuple
 
 from mooring.errors import MooringError, Unavailable, UserError
+from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.household import Household
+from mooring.store.database import StoreError
 from mooring.store.records import Desired
 from mooring.store.records import Workload as Wanted
 from mooring.supervise.reasons import ReasonCode
@@ -77,13 +79,19 @@ class Fleet:
         clock: Callable[[], float],
         wall: Callable[[], float],
         household: Household | None = None,
+        harbours: Harbours | None = None,
         resolving: Resolving | None = None,
+        calls_s: float | None = None,
     ) -> None:
+        """`calls_s`: what calls get to finish where nobody asked for the end, and so for another time."""
         self._state = state
         self.history = History(state, wall)
         self._addresses = addresses
         self._resolving = resolving
-        self._means = Means(state, self.history, addresses, clock, wall, household, resolving)
+        self._calls_s = calls_s
+        self._means = Means(
+            state, self.history, addresses, clock, wall, household, harbours, resolving, self._end_unwanted
+        )
         self._servers: dict[str, Server] = {}
         self._adding = asyncio.Lock()
         self._leaving: set[Generation] = set()
@@ -120,7 +128,8 @@ class Fleet:
         for wanted in await self._state.do(lambda store: store.workloads()):
             self._servers[wanted.name] = Server(wanted, self._means)
             if wanted.is_stopped:
-                self._addresses.close(wanted.name, "it was stopped")
+                why = "its container was removed outside Mooring" if wanted.why_stopped else "it was stopped"
+                self._addresses.close(wanted.name, why)
             else:
                 self._addresses.expect(wanted.name)
 
@@ -245,7 +254,7 @@ class Fleet:
             self._check_there(server)
             generation = server.wanted.generation
             await self._state.do(lambda store: store.want(name, generation, Desired.STOPPED))
-            server.wanted = server.wanted._replace(desired=Desired.STOPPED)
+            server.wanted = server.wanted._replace(desired=Desired.STOPPED, why_stopped="")
             live = server.live
         cause = "stopped by request"
         close = partial(self._addresses.close, name, cause)
@@ -265,6 +274,26 @@ class Fleet:
             self._addresses.forget(name)
             live = server.live
         return await self._carry_out(self._end_removed(server, live, calls_s), wait)
+
+    def _end_unwanted(self, generation: Generation, why: str) -> None:
+        """Somebody has removed what it runs in: it ends, and is not begun again before it is asked for."""
+        server = self._servers.get(generation.name)
+        if server is not None and server.live is generation and not self._closing:
+            self._begin_task(self._stop_unwanted(server, generation, why))
+
+    async def _stop_unwanted(self, server: Server, generation: Generation, why: str) -> int:
+        code = str(ReasonCode.REMOVED_OUTSIDE)
+        async with server.lock:
+            if server.is_removed or server.live is not generation or generation.is_ending:
+                return 0  # somebody was quicker
+            name, number = server.name, generation.number
+            try:
+                await self._state.do(lambda store: store.want(name, number, Desired.STOPPED, code))
+            except StoreError as error:
+                log.error("%s: that it ended cannot be written down: %s", server.name, error.message)
+            server.wanted = server.wanted._replace(desired=Desired.STOPPED, why_stopped=code)
+        close = partial(self._addresses.close, server.name, why)
+        return await self._end(server, generation, why, self._calls_s, close)
 
     async def _end_removed(self, server: Server, live: Generation | None, calls_s: float | None) -> int:
         cut = await self._end(server, live, "removed", calls_s, _nothing)
@@ -335,10 +364,14 @@ class Fleet:
 
     async def _carry_out(self, work: Coroutine[None, None, int], wait: bool) -> int:
         """Have it done, whoever still waits for it."""
+        task = self._begin_task(work)
+        return await asyncio.shield(task) if wait else 0
+
+    def _begin_task(self, work: Coroutine[None, None, int]) -> "asyncio.Task[int]":
         task = asyncio.create_task(work, name="carrying out")
         self._tasks.add(task)
         task.add_done_callback(self._carried_out)
-        return await asyncio.shield(task) if wait else 0
+        return task
 
     def _carried_out(self, task: "asyncio.Task[int]") -> None:
         self._tasks.discard(task)

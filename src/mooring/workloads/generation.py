@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
+from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.household import Household
 from mooring.store.database import StoreError
 from mooring.store.records import Era
@@ -49,7 +50,9 @@ class Generation:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        on_unwanted: "Callable[[Generation, str], None]" = lambda generation, why: None,
         household: Household | None = None,
+        harbours: Harbours | None = None,
         resolving: Resolving | None = None,
     ) -> None:
         self.name = wanted.name
@@ -60,12 +63,15 @@ class Generation:
             clock=clock,
             wall=wall,
             on_happening=self.tell,
+            on_unwanted=lambda why: on_unwanted(self, why),
             household=household,
+            harbours=harbours,
             resolving=resolving,
+            generation=wanted.generation,
         )
         self._state = state
         self._history = history
-        command = json.dumps(options.argv)
+        command = json.dumps(options.what)
         self._eras = EraMemory(command, self.workload.proxy.stateless, self._keep_era)
         self.workload.trial.on_met = self._eras.met
         self._writes: set[asyncio.Task[None]] = set()

@@ -24,6 +24,8 @@ class Kind(StrEnum):
     REPLACED = "replaced"
     """A generation with another definition has begun."""
     REMOVED = "removed"
+    REMOVED_OUTSIDE = "removed_outside"
+    """Somebody has removed a container of it, and not by Mooring: the server ends."""
     GIVEN_UP = "given_up"
     """An instance runs on and is of no use: it is stopped."""
     SESSION_LOST = "session_lost"
@@ -62,11 +64,11 @@ def state_happening(seen: Snapshot, before: State) -> Happening | None:
     return None
 
 
-def exit_happening(pid: int, exit: Exit, ran_s: float) -> Happening:
-    """An unasked exit."""
-    return Happening(Kind.EXITED, f"pid {pid}: {exit}, after {ran_s:.1f} s")
+def exit_happening(title: str, exit: Exit, ran_s: float) -> Happening:
+    """An unasked exit of the instance with that title."""
+    return Happening(Kind.EXITED, f"{title}: {exit}, after {ran_s:.1f} s")
 
 
-def given_up_happening(pid: int, reason: str) -> Happening:
+def given_up_happening(title: str, reason: str) -> Happening:
     """An instance that does not do its part."""
-    return Happening(Kind.GIVEN_UP, f"pid {pid}: {reason}")
+    return Happening(Kind.GIVEN_UP, f"{title}: {reason}")

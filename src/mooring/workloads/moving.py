@@ -14,11 +14,9 @@ from mooring.proxy.passing import PassedSession, pack
 from mooring.proxy.proxy import RESUMED, Proxy
 from mooring.proxy.session import Session
 from mooring.proxy.trunk import Trunk
-from mooring.runtimes.passing import PassedProcess
-from mooring.runtimes.process import ProcessInstance
-from mooring.runtimes.program import ProcessSpec
 from mooring.supervise.supervisor import Supervisor
 from mooring.workloads.crew import Crew
+from mooring.workloads.makers import Instance, Passed
 
 __all__ = ["Departure", "Moving", "Told"]
 
@@ -28,7 +26,7 @@ class Told(NamedTuple):
 
     packed: PassedSession | PassedTrunk | None
     """None: it is a spare."""
-    process: PassedProcess | None
+    instance: Passed | None
 
 
 class Departure:
@@ -38,7 +36,7 @@ class Departure:
         self,
         crew: Crew,
         proxy: Proxy,
-        instance: ProcessInstance | None,
+        instance: Instance | None,
         *,
         session: Session | None = None,
         trunk: Trunk | None = None,
@@ -66,17 +64,17 @@ class Departure:
 
         `trunks`: those of which was told, so that sessions find them there.
         """
-        process = self._instance.describe() if self._instance is not None else None
+        passed = self._instance.describe() if self._instance is not None else None
         if self.session is not None:
             face = self.session.link.channel
             rides = isinstance(face, Face) and face.trunk in trunks
-            return Told(pack(self.session, keeps_instance=process is not None or rides), process)
-        if process is None:
+            return Told(pack(self.session, keeps_instance=passed is not None or rides), passed)
+        if passed is None:
             return None
         if self._trunk is None:
-            return Told(None, process)
+            return Told(None, passed)
         trunks.add(self._trunk)
-        return Told(self._trunk.pack(), process)
+        return Told(self._trunk.pack(), passed)
 
     def go(self) -> None:
         """Another Mooring has it. First the trunk: what its session takes leave of is not to hear of that."""
@@ -91,12 +89,11 @@ class Departure:
 class Moving:
     """What of a workload can go, and what comes."""
 
-    def __init__(self, crew: Crew, proxy: Proxy, supervisor: Supervisor, spec: ProcessSpec) -> None:
+    def __init__(self, crew: Crew, proxy: Proxy, supervisor: Supervisor) -> None:
         self._crew = crew
         self._proxy = proxy
         self._supervisor = supervisor
-        self._spec = spec
-        self.on_useless: Callable[[ProcessInstance], None] = lambda instance: None
+        self.on_useless: Callable[[Instance], None] = lambda instance: None
         """Hears of one that came and that nobody can use."""
 
     # Going
@@ -146,9 +143,9 @@ class Moving:
 
     # Coming
 
-    def adopt(self, passed: PassedSession, process: PassedProcess | None) -> None:
+    def adopt(self, passed: PassedSession, came: Passed | None) -> None:
         """Go on with a session, and its instance if it has one. Raises as `Proxy.adopt` does."""
-        instance = self._take_in(process) if process is not None else None
+        instance = self._take_in(came) if came is not None else None
         is_used = False
         try:
             is_used = self._proxy.adopt(passed, instance)
@@ -156,14 +153,14 @@ class Moving:
             if instance is not None and not is_used:
                 self.on_useless(instance)
 
-    def adopt_instance(self, passed: PassedTrunk | None, process: PassedProcess) -> None:
+    def adopt_instance(self, passed: PassedTrunk | None, came: Passed) -> None:
         """Go on with one that many use; or, if nothing is told of it, with a spare."""
         if passed is None:
-            instance = self._crew.runtime.adopt(self._spec, process)
+            instance = self._crew.maker.adopt(came)
             self._supervisor.instance_started(instance.n, instance.started_at)
             self._crew.spares.append(instance)
             return
-        instance = self._take_in(process)
+        instance = self._take_in(came)
         try:
             is_used = self._proxy.adopt_trunk(passed, instance)
         except RemoteProtocolError:
@@ -171,9 +168,9 @@ class Moving:
         if not is_used:
             self.on_useless(instance)
 
-    def _take_in(self, process: PassedProcess) -> ProcessInstance:
+    def _take_in(self, came: Passed) -> Instance:
         """One that works."""
-        instance = self._crew.runtime.adopt(self._spec, process)
+        instance = self._crew.maker.adopt(came)
         self._crew.lend(instance, instance.started_at)
         self._crew.working.add(instance)
         self._supervisor.instance_started(instance.n, instance.started_at)

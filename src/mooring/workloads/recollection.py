@@ -21,6 +21,9 @@ class Ended(NamedTuple):
     pid: int
     exit: Exit
     ran_s: float
+    how: str = ""
+    """The exit in words; or why it was given up."""
+    container: str = ""
 
 
 class Recollection:

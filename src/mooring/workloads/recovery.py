@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mooring.errors import MooringError
 from mooring.runtimes.leftovers import Leftover
@@ -10,7 +11,10 @@ from mooring.store.store import Store
 from mooring.workloads.happenings import Kind
 from mooring.workloads.state import State
 
-__all__ = ["tell_of_damage", "tell_of_leftovers", "tell_of_predecessor"]
+if TYPE_CHECKING:
+    from mooring.runtimes.containers.leftovers import ContainerLeftover
+
+__all__ = ["tell_of_container", "tell_of_damage", "tell_of_leftovers", "tell_of_predecessor"]
 
 log = logging.getLogger("mooring.workload")
 
@@ -45,6 +49,16 @@ async def tell_of_leftovers(leftovers: list[Leftover], state: State) -> None:
             await state.do(_note(leftover.name, text))
         except MooringError as error:
             log.warning("this cannot be written down: %s", error.message, extra={"event": error.code})
+
+
+def tell_of_container(left: "ContainerLeftover", state: State) -> None:
+    """The same of a container, as soon as it was found; written down when that can be done."""
+    what = "removed" if left.is_removed else "could not remove"
+    text = f"{what} what a killed Mooring had left: container {left.id[:12]} ({left.state})"
+    about = {"event": "leftover_ended", "server": left.name, "container": left.id}
+    log.warning("%s: %s", left.name, text, extra=about)
+    writing = state.do(_note(left.name, text))
+    writing.add_done_callback(lambda done: done.exception())  # it is in the log, too
 
 
 def _words(leftover: Leftover) -> str:

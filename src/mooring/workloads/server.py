@@ -13,6 +13,7 @@ import msgspec
 
 from mooring.errors import UserError
 from mooring.proxy.proxy import Proxy
+from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.household import Household
 from mooring.store.records import Workload as Wanted
 from mooring.workloads.definition import ServerOptions, dump_options, load_options
@@ -56,7 +57,10 @@ class Means(NamedTuple):
     clock: Callable[[], float]
     wall: Callable[[], float]
     household: Household | None
+    harbours: Harbours | None
     resolving: Resolving | None
+    on_unwanted: Callable[[Generation, str], None]
+    """Somebody has removed what a generation runs in."""
 
 
 class Successor(NamedTuple):
@@ -111,16 +115,18 @@ class Server:
 
     def make_generation(self) -> Generation:
         """Of the present definition. Raises UserError if that cannot be read."""
-        state, history, _, clock, wall, household, resolving = self._means
+        means = self._means
         return Generation(
             self.wanted,
             self.check_readable(),
-            state,
-            history,
-            clock=clock,
-            wall=wall,
-            household=household,
-            resolving=resolving,
+            means.state,
+            means.history,
+            clock=means.clock,
+            wall=means.wall,
+            on_unwanted=means.on_unwanted,
+            household=means.household,
+            harbours=means.harbours,
+            resolving=means.resolving,
         )
 
     def check_readable(self) -> ServerOptions:

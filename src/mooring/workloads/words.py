@@ -37,14 +37,15 @@ def state_line(name: str, seen: Snapshot, before: State) -> Line:
     return Line(logging.DEBUG, f"{name} is {seen.state}: {seen.reason.text or seen.reason.code}")
 
 
-def exit_line(name: str, pid: int, exit: Exit, seen: Snapshot) -> Line:
+def exit_line(name: str, title: str, exit: Exit, seen: Snapshot) -> Line:
     """An unasked exit, and what is done about it: `seen` is what the supervisor decided."""
-    return _what_follows(f"{name} (pid {pid}) ended by itself: {exit}", seen)
+    how = "ended by itself" if exit.is_its_own else "is lost"
+    return _what_follows(f"{name} ({title}) {how}: {exit}", seen)
 
 
-def failure_line(name: str, pid: int, reason: str, seen: Snapshot) -> Line:
+def failure_line(name: str, title: str, reason: str, seen: Snapshot) -> Line:
     """An instance that runs and is of no use: what is done about it is the same."""
-    return _what_follows(f"{name} (pid {pid}) is given up: {reason}", seen)
+    return _what_follows(f"{name} ({title}) is given up: {reason}", seen)
 
 
 def _what_follows(text: str, seen: Snapshot) -> Line:

@@ -10,18 +10,15 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from functools import partial
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.link import LinkState
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
+from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
-from mooring.runtimes.process import ProcessInstance
-from mooring.runtimes.program import ProcessSpec, check_program
-from mooring.runtimes.runtime import ProcessRuntime
 from mooring.secrets.masking import Mask
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot, SupervisedSoFar
@@ -37,7 +34,9 @@ from mooring.workloads.happenings import (
     given_up_happening,
     state_happening,
 )
+from mooring.workloads.makers import Ears, Instance, make_maker
 from mooring.workloads.moving import Moving
+from mooring.workloads.obstacles import LOOK_AGAIN_S, Obstacles
 from mooring.workloads.probe import Deaf
 from mooring.workloads.recollection import Ended, Recollection
 from mooring.workloads.resolving import Resolving
@@ -49,10 +48,12 @@ __all__ = ["InstanceReport", "Workload"]
 log = logging.getLogger("mooring.workload")
 server_log = logging.getLogger("mooring.server")
 
-LOOK_AGAIN_S = 1.0
-"""After the system had nothing left to start an instance with, while nobody else tries."""
-
-
+ENDING = frozenset({State.DRAINING, State.STOPPING, State.STOPPED})
+TAKEN = {
+    "engine_unreachable": ReasonCode.ENGINE_UNREACHABLE,
+    "server_restarted": ReasonCode.RESTARTING,
+}
+"""Instances that were lost through no fault of the server, by the reason of their end."""
 MOST_SPARES_LOST = 3
 """In a row: a server that does not stay while nobody speaks to it gets no more spares."""
 
@@ -68,10 +69,17 @@ class Workload:
         wall: Callable[[], float] = time.time,
         on_ended: Callable[[], None] = lambda: None,
         on_happening: Callable[[Happening], None] = lambda happening: None,
+        on_unwanted: Callable[[str], None] = lambda why: None,
         household: Household | None = None,
+        harbours: Harbours | None = None,
         resolving: Resolving | None = None,
+        generation: int = 0,
     ) -> None:
-        """`resolving`: who follows its references, if it has any."""
+        """`on_unwanted`: somebody has removed what it runs in, so that it is to end.
+
+        `harbours`: where its containers are, if it runs in any. `resolving`: who follows its references, if
+        it has any.
+        """
         if definition.env_references and resolving is None:
             raise ValueError("references need somebody who follows them")
         self.definition = definition
@@ -83,25 +91,13 @@ class Workload:
         self._wall = wall
         self._on_ended = on_ended
         self._on_happening = on_happening
+        self._on_unwanted = on_unwanted
         self.recollection = Recollection()
-        self._spec = ProcessSpec(
-            name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
-        )
         self.proxy = Proxy(self, definition.sessions, clock, definition.name)
         self.proxy.noise.mask = self.mask
         self.proxy.lost_sessions.on_lost = self._on_session_lost
         self.unfinished = Budget(definition.sessions.budget_bytes, definition.max_instances)
         """What instances have written of lines that have not ended."""
-        runtime = ProcessRuntime(
-            on_stderr=self._on_stderr,
-            on_gone=self._on_gone,
-            max_line_bytes=definition.sessions.max_message_bytes,
-            unfinished=self.unfinished,
-            patience=definition.patience,
-            clock=clock,
-            household=household,
-        )
-        self._crew = Crew(runtime)
         loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(
             definition.restarts,
@@ -111,16 +107,34 @@ class Workload:
             on_change=self._on_change,
             name=definition.name,
         )
+        self._obstacles = Obstacles(self.name, self.supervisor, self._someone_must_try)
+        maker = make_maker(
+            definition,
+            Ears(
+                on_stderr=self._on_stderr,
+                on_gone=self._on_gone,
+                on_removed=self._on_removed,
+                on_paused=self._obstacles.on_paused,
+                on_progress=self._obstacles.on_progress,
+                on_engine=self._on_engine,
+            ),
+            unfinished=self.unfinished,
+            clock=clock,
+            household=household,
+            harbours=harbours,
+            generation=generation,
+        )
+        self._crew = Crew(maker)
         self.trial = Trial(self.name, self.proxy, self.supervisor)
-        self.moving = Moving(self._crew, self.proxy, self.supervisor, self._spec)
+        self.moving = Moving(self._crew, self.proxy, self.supervisor)
         self.moving.on_useless = lambda instance: self.release(instance, "nobody can use it")
         self._spares_lost = 0
         self._later: asyncio.TimerHandle | None = None
-        self._look_again: asyncio.TimerHandle | None = None
         self._state = self.supervisor.state
         self._was_ready = False
         self._launching = 0
         self._is_parted = False
+        self._is_unwanted = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     # What is known
@@ -133,7 +147,7 @@ class Workload:
 
     async def check(self) -> None:
         """Can it be started at all? Raises UserError."""
-        check_program(await self._complete_spec())
+        await self._crew.maker.check(await self._look_up())
 
     def start(self) -> None:
         """Begin: speak to one instance, to see whether the server works."""
@@ -162,14 +176,14 @@ class Workload:
         """End the sessions, then every instance; returns when none is left. Idempotent."""
         self.supervisor.stop(reason)
         await self.proxy.aclose(reason)
-        for timer in (self._later, self._look_again):
-            if timer is not None:
-                timer.cancel()
+        self._obstacles.close()
+        if self._later is not None:
+            self._later.cancel()
         self._crew.lent.clear()  # from here on every exit is asked for
         self._dismiss_spares(reason)
         for task in list(self._tasks):
             task.cancel()
-        await self._crew.runtime.aclose()
+        await self._crew.maker.aclose()
         if self._tasks:
             await asyncio.wait(self._tasks)
         self.proxy.noise.end_second()
@@ -177,7 +191,7 @@ class Workload:
 
     def hurry(self) -> None:
         """No more patience with instances that are being stopped."""
-        self._crew.runtime.hurry()
+        self._crew.maker.hurry()
 
     # Handing out instances: the proxy's Backend
 
@@ -199,9 +213,9 @@ class Workload:
         """An instance nobody has spoken to."""
         return await self._lend(self._crew.spares, expendable=expendable)
 
-    async def _lend(self, spares: list[ProcessInstance], *, expendable: bool = False) -> ProcessInstance:
+    async def _lend(self, spares: list[Instance], *, expendable: bool = False) -> Instance:
         await self.supervisor.admit()
-        if spares:
+        if spares and not self._crew.maker.may_return:
             instance = spares.pop(0)
             self._spares_lost = 0  # this one stayed
         else:
@@ -244,39 +258,40 @@ class Workload:
         self._dismiss_spares("not in use")
         self.supervisor.idle()
 
-    async def _launch(self) -> ProcessInstance:
+    async def _launch(self) -> Instance:
         self._launching += 1
         try:
             if (full := self._refusal_when_full(0)) is not None:
                 raise full
-            instance = await self._crew.runtime.start(await self._complete_spec())
+            instance = await self._crew.maker.start(await self._look_up())
         except (UserError, ServerFailed) as error:
             # It could when we looked before listening: a program was removed, a directory renamed.
             self.supervisor.cannot_start(error)
             raise Unavailable(error.message, code="cannot_start", hint=error.hint) from error
         except Unavailable as error:
-            self._want_resources(error)
+            self._obstacles.met(error)
             raise
         finally:
             self._launching -= 1
+        self._obstacles.none()
         self.supervisor.instance_started(instance.n, instance.started_at)
         log.debug(
-            "%s: pid %d started", self.name, instance.pid, extra=self._about(instance, "instance_started")
+            "%s: %s started", self.name, instance.title, extra=self._about(instance, "instance_started")
         )
         return instance
 
-    async def _complete_spec(self) -> ProcessSpec:
-        """With the values that its references lead to now: those of one start, not of the next."""
+    async def _look_up(self) -> dict[str, str]:
+        """The variables that its references lead to now: those of one start, not of the next."""
         if self._resolving is None or not self.definition.env_references:
-            return self._spec
+            return {}
         resolved = await self._resolving.resolve(self.definition)
         self.mask.learn(resolved.values.items())
-        return replace(self._spec, env={**self._spec.env, **resolved.variables})
+        return dict(resolved.variables)
 
     async def _learn_values(self) -> None:
         """Processes that another Mooring has started may say them."""
         try:
-            await self._complete_spec()
+            await self._look_up()
         except MooringError as error:
             log.warning("%s: what it says cannot be masked: %s", self.name, error.message)
 
@@ -291,19 +306,6 @@ class Workload:
             hint="a server should end when its input does; --eof-grace and --stop-grace end it sooner",
             retry_after_s=LOOK_AGAIN_S,
         )
-
-    def _want_resources(self, error: Unavailable) -> None:
-        """Out of descriptors, say: nothing tells when that is over, so look again; told once until then."""
-        if self._look_again is None and error.code != "shutting_down":
-            loop = asyncio.get_running_loop()
-            self._look_again = loop.call_later(LOOK_AGAIN_S, self._look_for_resources)
-            hint = f" ({error.hint})" if error.hint else ""
-            about = {"event": error.code, "server": self.name}
-            log.warning("%s%s", error.message, hint, extra=about)
-
-    def _look_for_resources(self) -> None:
-        self._look_again = None
-        self._someone_must_try()
 
     def _wants_spare(self) -> bool:
         return (
@@ -330,24 +332,24 @@ class Workload:
         for spare in spares:
             self._dismiss(spare, reason)
 
-    def _dismiss(self, instance: ProcessInstance, reason: str) -> None:
+    def _dismiss(self, instance: Instance, reason: str) -> None:
         instance.attach(Deaf())
         log.debug(
-            "%s: pid %d is stopped: %s",
+            "%s: %s is stopped: %s",
             self.name,
-            instance.pid,
+            instance.title,
             reason,
             extra=self._about(instance, "instance_stopping"),
         )
-        self._spawn(self._stop_instance(instance), f"stopping {instance.pid}")
+        self._spawn(self._stop_instance(instance), f"stopping {instance.title}")
 
-    async def _stop_instance(self, instance: ProcessInstance) -> None:
+    async def _stop_instance(self, instance: Instance) -> None:
         outcome = await instance.stop()
         if outcome.survivors:
             log.error(
-                "%s: pid %d left processes that could not be ended: %s",
+                "%s: %s left processes that could not be ended: %s",
                 self.name,
-                instance.pid,
+                instance.title,
                 ", ".join(map(str, outcome.survivors)),
                 extra=self._about(instance, "survivors"),
             )
@@ -360,29 +362,28 @@ class Workload:
         if self.proxy.noise.admits(len(text)):
             server_log.info("%s", text, extra={"server": self.name, "pid": pid, "event": "server_stderr"})
 
-    def _on_gone(self, instance: ProcessInstance, exit: Exit) -> None:
+    def _on_gone(self, instance: Instance, exit: Exit) -> None:
         """An instance has ended. Called before its receiver hears of it."""
-        if (lent := self._crew.lent.get(instance)) is not None and lent.expendable:
-            log.debug("%s: pid %d did not bear what it was asked: %s", self.name, instance.pid, exit)
+        self._obstacles.on_gone(instance)
+        if (lent := self._crew.lent.get(instance)) is not None and lent.expendable and exit.is_its_own:
+            log.debug("%s: %s did not bear what it was asked: %s", self.name, instance.title, exit)
             return
         self._crew.take_back(instance)
         if self._crew.forget(instance):
-            self._spares_lost += 1
+            self._spares_lost += exit.is_its_own
             if self._crew.working:
                 # It serves nobody, and others show that the server works: no reason to hold back.
-                log.debug("%s: spare %d ended: %s", self.name, instance.pid, exit)
+                log.debug("%s: spare %s ended: %s", self.name, instance.title, exit)
                 return
         elif lent is None:
             return  # asked for
         ran_s = self._clock() - instance.started_at
-        self._note_end(instance, exit, exit_happening(instance.pid, exit, ran_s))
-        since = lent.since if lent is not None else instance.started_at
-        others_work = bool(self._crew.working)
-        self.supervisor.instance_exited(instance.n, since, str(exit), others_working=others_work)
-        line = exit_line(self.name, instance.pid, exit, self.supervisor.snapshot())
+        self._note_end(instance, exit, str(exit), exit_happening(instance.title, exit, ran_s))
+        self._draw_conclusions(instance, exit, lent.since if lent is not None else instance.started_at)
+        line = exit_line(self.name, instance.title, exit, self.supervisor.snapshot())
         about = self._about(instance, "server_exited")
         log.log(line.level, line.text, extra={**about, "code": exit.code, "signal": exit.signal})
-        if not self._was_ready and self.exits == 1:
+        if not self._was_ready and self.exits == 1 and self.definition.container is None:
             log.info("%s: %s", self.name, ENVIRONMENT_HINT, extra={"event": "hint", "server": self.name})
         # Not at once: the session that has lost its instance will want the spare, now or at its next call.
         if (idle_s := self.definition.sessions.idle_timeout_s) is not None:
@@ -390,20 +391,48 @@ class Workload:
                 self._later.cancel()
             self._later = asyncio.get_running_loop().call_later(idle_s, self.settle)
 
+    def _draw_conclusions(self, instance: Instance, exit: Exit, since: float) -> None:
+        """The supervisor is told. Of a removal it knows already."""
+        others_work = bool(self._crew.working)
+        if exit.error is not None:
+            self.supervisor.cannot_start(exit.error)
+        elif exit.is_its_own:
+            self.supervisor.instance_exited(instance.n, since, str(exit), others_working=others_work)
+        elif (code := TAKEN.get(exit.reason)) is not None:
+            self.supervisor.instance_taken(instance.n, str(exit), code=code, others_working=others_work)
+
     def _on_failed(self, lent: Lent, reason: str) -> None:
         """An instance runs, and does not do its part: it counts as if it had ended by itself."""
         instance = lent.instance
-        self._note_end(instance, Exit(None, None), given_up_happening(instance.pid, reason))
+        self._note_end(instance, Exit(None, None), "given up", given_up_happening(instance.title, reason))
         others_work = bool(self._crew.working)
         self.supervisor.instance_exited(instance.n, lent.since, reason, others_working=others_work)
-        line = failure_line(self.name, instance.pid, reason, self.supervisor.snapshot())
+        line = failure_line(self.name, instance.title, reason, self.supervisor.snapshot())
         log.log(line.level, line.text, extra=self._about(instance, "server_given_up"))
 
-    def _note_end(self, instance: ProcessInstance, exit: Exit, happening: Happening) -> None:
+    def _on_engine(self, trouble: MooringError | None) -> None:
+        if not self._is_parted:
+            self._obstacles.on_engine(trouble, others_working=bool(self._crew.working))
+
+    def _on_removed(self, container: str) -> None:
+        """Somebody has removed one of its containers. So it is not wanted any more, and ends: just once."""
+        if self._is_parted or self._is_unwanted or self.supervisor.state in ENDING:
+            return
+        self._is_unwanted = True
+        why = f"container {container[:12]} was removed outside Mooring"
+        self._on_happening(Happening(Kind.REMOVED_OUTSIDE, why))
+        log.warning("%s ends: %s", self.name, why, extra={"event": "removed_outside", "server": self.name})
+        self.supervisor.drain(why, code=ReasonCode.REMOVED_OUTSIDE, is_unwanted=True)
+        self._on_unwanted(why)
+
+    def _note_end(self, instance: Instance, exit: Exit, how: str, happening: Happening) -> None:
         """Before the supervisor draws its conclusions, which are news, too."""
         self.exits += 1
         ran_s = self._clock() - instance.started_at
-        self.recollection.exits.append(Ended(self._wall(), instance.pid, exit, ran_s))
+        known = Exit(exit.code, exit.signal)
+        self.recollection.exits.append(
+            Ended(self._wall(), instance.pid, known, ran_s, how, instance.container)
+        )
         self._on_happening(happening)
 
     def _on_session_lost(self) -> None:
@@ -456,7 +485,7 @@ class Workload:
             return
         self.release(channel, await self.trial.run(channel, partial(self._note_works, channel)))
 
-    def _about(self, instance: ProcessInstance, event: str) -> dict[str, object]:
+    def _about(self, instance: Instance, event: str) -> dict[str, object]:
         return {"event": event, "server": self.name, "pid": instance.pid}
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:

@@ -10,7 +10,9 @@ from mooring import __version__
 from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.doctor.findings import Finding, Level
 from mooring.cli.servers.telling import state_in_words
+from mooring.cli.servers.waiting import HINDERED
 from mooring.errors import MooringError
+from mooring.host.harbouring import containers_left
 from mooring.host.neighbours import advice
 from mooring.host.ownership import holder
 from mooring.host.places import Places
@@ -129,7 +131,7 @@ def check_servers(places: Places, daemon: Daemon) -> Iterator[Finding]:
     if daemon.about is None:
         return
     servers = ApiClient(places.socket).ask("GET", "/servers", timeout_s=PATIENCE_S)
-    troubled = [server for server in servers if server["state"] in ("failed", "backoff")]
+    troubled = [server for server in servers if _is_troubled(server)]
     for server in troubled:
         remedy = server["hint"] or f"mooring logs {server['name']} has what it said"
         yield Finding("servers", Level.PROBLEM, f"{server['name']} is {state_in_words(server)}", remedy)
@@ -137,8 +139,12 @@ def check_servers(places: Places, daemon: Daemon) -> Iterator[Finding]:
         yield Finding("servers", Level.OK, f"{len(servers)} known, none in trouble")
 
 
+def _is_troubled(server: dict[str, Any]) -> bool:
+    return server["state"] in ("failed", "backoff") or server["reason"] in HINDERED
+
+
 def check_leftovers(places: Places, daemon: Daemon) -> Iterator[Finding]:
-    """Processes of a daemon that was killed. While one runs they are its own."""
+    """Processes and containers of a daemon that was killed. While one runs they are its own."""
     if daemon.is_there:
         return
     left = find_leftovers(Roll(places.roll, boot_id()))
@@ -150,5 +156,13 @@ def check_leftovers(places: Places, daemon: Daemon) -> Iterator[Finding]:
             f"a daemon that was killed has left processes of {leftover.name}: pid {pids}",
             "the next daemon ends them: mooring daemon start",
         )
-    if not left:
-        yield Finding("leftovers", Level.OK, "no process is left of an earlier daemon")
+    containers = containers_left(places)
+    for container in containers:
+        yield Finding(
+            "leftovers",
+            Level.PROBLEM,
+            f"a daemon that was killed has left container {container.id[:12]} of {container.name}",
+            "the next daemon removes it: mooring daemon start",
+        )
+    if not left and not containers:
+        yield Finding("leftovers", Level.OK, "no process and no container is left of an earlier daemon")

@@ -10,7 +10,7 @@ import click
 
 from mooring.api.client import NotRunning
 from mooring.cli.reach import reach
-from mooring.cli.servers.telling import Json, described
+from mooring.cli.servers.telling import Json, described, state_in_short
 from mooring.cli.terminal.tables import age, fitted, size
 from mooring.cli.terminal.words import RED, YELLOW, colourful, painted, printable
 from mooring.errors import Unavailable
@@ -72,7 +72,7 @@ def _with_url(table: list[str], servers: list[Json]) -> list[str]:
 def _row(server: Json) -> tuple[str, ...]:
     return (
         server["name"],
-        server["state"],
+        state_in_short(server),
         age(server["started_at"]) if server["state"] in UP else "-",
         str(server["restarts"]),
         str(server["sessions"]),

@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.cli.terminal.tables import age
 
-__all__ = ["count", "described", "moment", "state_in_words", "why_not_ready"]
+__all__ = ["count", "described", "moment", "state_in_short", "state_in_words", "why_not_ready"]
 
 Json = dict[str, Any]
 FAILED = {
@@ -17,6 +17,14 @@ FAILED = {
     "server_exited": "it ended, and is not to be restarted",
 }
 """Why it failed: one that could not begin is another matter than one that began and crashed."""
+REMARKS = {
+    "engine_unreachable": "engine unreachable",
+    "paused": "paused",
+    "pulling": "pulling its image",
+    "pull_failed": "its image cannot be pulled",
+    "removed_outside": "removed outside Mooring",
+}
+"""What `ls` says of reasons that have to do with containers."""
 
 
 def count(amount: int, what: str) -> str:
@@ -27,6 +35,12 @@ def count(amount: int, what: str) -> str:
 def moment(at: float) -> str:
     """As in the logs: UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def state_in_short(server: Json) -> str:
+    """The state; with a word or two where it alone would mislead."""
+    remark = REMARKS.get(server["reason"])
+    return f"{server['state']} ({remark})" if remark else str(server["state"])
 
 
 def state_in_words(server: Json) -> str:
@@ -56,7 +70,10 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
     if server["state"] == "failed" and server["retry_in_s"] is not None:
         yield "", f"the next call tries it again; so does: mooring start {server['name']}"
     yield "url", server["url"]
-    yield "command", shlex.join(server["command"])
+    if image := server.get("image"):  # which daemons before it do not tell
+        yield "image", image
+    if server["command"] or not image:
+        yield "arguments" if image else "command", shlex.join(server["command"])
     if server["origin"]:
         yield "file", server["origin"]
     if server["references"]:
@@ -81,15 +98,17 @@ def _listed(title: str, lines: Any) -> Iterator[tuple[str, str]]:
 
 def _instance(one: Json) -> str:
     session = f", session {one['session']}" if one["session"] else ""
-    return f"pid {one['pid']}, {one['use']}{session}, for {age(one['since'])}"
+    return f"{_title(one)}, {one['use']}{session}, for {age(one['since'])}"
 
 
 def _exit(one: Json) -> str:
-    how = f"signal {one['signal']}" if one["signal"] is not None else f"exit status {one['code']}"
-    if one["signal"] is None and one["code"] is None:
-        how = "given up"
     when = f"{moment(one['at'])} ({age(one['at'])} ago)"
-    return f"{when}, pid {one['pid']}: {how}, after {one['ran_s']:.1f} s"
+    how = one.get("how") or f"exit status {one['code']}"
+    return f"{when}, {_title(one)}: {how}, after {one['ran_s']:.1f} s"
+
+
+def _title(one: Json) -> str:
+    return f"container {one['container'][:12]}" if one.get("container") else f"pid {one['pid']}"
 
 
 def why_not_ready(server: Json) -> tuple[str, str]:
@@ -101,7 +120,8 @@ def why_not_ready(server: Json) -> tuple[str, str]:
         text = f"{name} is not ready: {tried}; {state_in_words(server).removeprefix('backoff: ')}"
     hints = [server["hint"]] if server["hint"] else []
     hints.append(f"mooring status {name} and mooring logs {name} tell more")
-    change = f"mooring run {name} --replace -- COMMAND"
+    what = "--image IMAGE" if server.get("image") else "-- COMMAND"
+    change = f"mooring run {name} --replace {what}"
     if server["origin"]:
         change = f"edit {server['origin']}, then mooring up"
     hints.append(f"to change it: {change}; to give it up: mooring rm {name}")

@@ -23,6 +23,8 @@ MOST_AT_ONCE = 16
 """Servers that something is done to at the same moment; the others wait for their turn."""
 AT_REST = frozenset({"ready", "stopped"})
 """Not worth a line while something is waited for: nothing goes on yet, or all is done and will be told."""
+HINDERED = frozenset({"engine_unreachable", "pull_failed"})
+"""Reasons that nobody should wait for: it goes on by itself when what it needs is there."""
 CLEAR_LINE = "\r\x1b[2K"
 
 
@@ -120,7 +122,7 @@ def wait_ready(client: ApiClient, server: Json) -> Json:
     name, generation = server["name"], server["generation"]
     look = threading.Event()
     while server["state"] != "ready":
-        if server["state"] in ("failed", "backoff"):
+        if server["state"] in ("failed", "backoff") or server["reason"] in HINDERED:
             raise NotReady(server)
         look.wait(LOOK_S)
         server = _look(client, name)

@@ -20,7 +20,9 @@ from mooring.cli.service.managers import find_manager
 from mooring.cli.terminal.words import show_error
 from mooring.cli.uninstall.client_files import ClientFiles
 from mooring.errors import MooringError, Unavailable, UserError
+from mooring.host.harbouring import containers_left, end_containers_left
 from mooring.host.places import Places, find_places
+from mooring.runtimes.containers.logbook import Logbook
 from mooring.runtimes.roll import Roll
 from mooring.secrets.vault import Vault
 from mooring.store.database import DAMAGED, FILE_NAME
@@ -90,6 +92,9 @@ def _steps(places: Places) -> Iterator[Step]:
     if (servers := _servers(places)) is not None:
         text = f"stop the daemon, and with it {count(servers, 'server')}, after the calls in flight"
         yield Step(text, lambda: end_daemon(wait=True), is_first=True)
+    elif left := containers_left(places):
+        text = f"remove {count(len(left), 'container')} that a daemon which was killed has left"
+        yield Step(text, lambda: end_containers_left(places))
     client_files = ClientFiles(places)
     if (plan := client_files.plan()) is not None:
         yield Step(plan, client_files.restore)
@@ -135,13 +140,19 @@ def _secrets_elsewhere(places: Places) -> list[str]:
 def _made(places: Places, client_files: ClientFiles) -> list[Path]:
     """All files of ours that are there."""
     state, secrets, token = places.state, places.secrets, places.token
-    single = (places.lock, places.log, places.socket, places.handover, token, token.with_name("token.new"))
+    tokens = (token, token.with_name("token.new"))
+    single = (places.lock, places.log, places.socket, places.handover, places.owner)
     database = (state / f"{FILE_NAME}{suffix}" for suffix in ("", "-wal", "-shm"))
     vault = (secrets, secrets.with_name(f"{secrets.name}.new"), secrets.with_suffix(".lock"))
-    aside = (*state.glob(f"{DAMAGED}*"), *state.glob(f"{secrets.name}.damaged-*"))
+    aside = (
+        token.with_name("token.new"),
+        *state.glob(f"{DAMAGED}*"),
+        *state.glob(f"{secrets.name}.damaged-*"),
+    )
     logs = (*_within(places.logs, "*.log"), *_within(places.logs, "*.log.*"))
     roll = [] if places.roll.is_symlink() else Roll(places.roll, "").files()
-    every = (*single, *database, *vault, *aside, *logs, *roll, *client_files.made())
+    engines = [] if places.engines.is_symlink() else Logbook(places.engines).files()
+    every = (*single, *tokens, *database, *vault, *aside, *logs, *roll, *engines, *client_files.made())
     return [path for path in every if os.path.lexists(path)]
 
 
@@ -154,7 +165,7 @@ def _delete(places: Places, client_files: ClientFiles) -> None:
     try:
         for path in _made(places, client_files):  # again: the daemon has ended since
             path.unlink(missing_ok=True)
-        for directory in (places.logs, places.roll, *client_files.folders()):
+        for directory in (places.logs, places.roll, places.engines, *client_files.folders()):
             with suppress(OSError):  # it is not there, or something else is in it
                 directory.rmdir()
         if not _left(places):

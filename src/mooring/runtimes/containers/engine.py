@@ -27,6 +27,7 @@ from mooring.runtimes.containers.exchange import (
 )
 from mooring.runtimes.containers.failures import REFUSED, Refusal, engine_unreachable
 from mooring.runtimes.containers.states import Seen
+from mooring.runtimes.containers.wards import Wards
 
 __all__ = ["Engine", "Image", "Listed"]
 
@@ -69,6 +70,8 @@ class Engine:
         """docker or podman."""
         self.version = version
         self.architecture = architecture
+        self.wards = Wards()
+        """Who is told of what is made here, and of what is gone."""
         self._prefix = f"/v{api}" if api else ""
 
     def __repr__(self) -> str:
@@ -115,8 +118,15 @@ class Engine:
     async def create(self, name: str, body: dict[str, Any]) -> str:
         """The id of a new container."""
         path = target("/containers/create", name=name)
-        reply = await self._ask("creating the container", "POST", path, msgspec.json.encode(body))
-        return str(msgspec.json.decode(reply.body)["Id"])
+        self.wards.expect(name)
+        try:
+            reply = await self._ask("creating the container", "POST", path, msgspec.json.encode(body))
+        except Refusal:
+            self.wards.let_go(name)
+            raise
+        container = str(msgspec.json.decode(reply.body)["Id"])
+        self.wards.name(container, name)
+        return container
 
     async def attach(self, container: str) -> Upgraded:
         """A connection to its stdin, and from its stdout and stderr."""
@@ -136,6 +146,7 @@ class Engine:
             )
         except Refusal as refusal:
             if refusal.is_no_such_container:
+                self.wards.let_go(container)
                 return None
             raise
         try:
@@ -160,6 +171,7 @@ class Engine:
             being_removed = refusal.status == CONFLICT and "already in progress" in refusal.words
             if not refusal.is_no_such_container and not being_removed:
                 raise
+        self.wards.let_go(container)
 
     def remove_now(self, container: str) -> bool:
         """The same without giving the loop a turn: for when there is no time left. Was it done?"""

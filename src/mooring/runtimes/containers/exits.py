@@ -51,8 +51,7 @@ class ContainerExit(Exit):
     """An `Exit`, which a process has; a signal shows only in its code, as the engine tells it."""
 
     ending: Ending
-    error: UserError | None
-    """What was wrong from the beginning, so that another attempt is not worth it."""
+    _error: UserError | None
     _out_of_memory: bool
 
     def __new__(
@@ -67,7 +66,7 @@ class ContainerExit(Exit):
         self = super().__new__(cls, code, None)
         self.ending = ending
         self._out_of_memory = out_of_memory
-        self.error = error
+        self._error = error
         return self
 
     @property
@@ -79,6 +78,11 @@ class ContainerExit(Exit):
     def reason(self) -> str:
         """A stable code, as calls that it has cut off are told."""
         return _REASONS[self.ending]
+
+    @property
+    def error(self) -> UserError | None:
+        """What was wrong from the beginning, so that another attempt is not worth it."""
+        return self._error
 
     @property
     def is_its_own(self) -> bool:

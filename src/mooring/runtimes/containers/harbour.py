@@ -1,24 +1,30 @@
-"""What all container runtimes of one process share: the engine, whose containers they are, and one watch.
+"""What all container runtimes of one engine share: that engine, whose containers they are, and one watch.
 
 The engine is looked for when it is first needed, and again if it has never been met; once met, it is that one
 for good: if it goes, it is waited for, not replaced by another that happens to be there.
-
-Whoever makes a harbour closes it, after every runtime that belongs to it.
 """
 
 import asyncio
-import secrets
-from collections.abc import Mapping
+import logging
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from mooring.errors import MooringError, Unavailable, UserError
-from mooring.runtimes.containers.endpoints import AUTO, DOCKER, PODMAN, Endpoint, candidates
+from mooring.runtimes.containers.endpoints import DOCKER, PODMAN, Endpoint, candidates
 from mooring.runtimes.containers.engine import Engine
-from mooring.runtimes.containers.failures import no_engine
+from mooring.runtimes.containers.failures import engine_unreachable, no_engine
+from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.containers.labels import Owner
+from mooring.runtimes.containers.wards import Wards
 from mooring.runtimes.containers.watch import Watch
 
 __all__ = ["Harbour", "find_engine"]
+
+log = logging.getLogger("mooring.containers")
+
+OWED_PAUSE_S = 2.0
+"""Between two attempts to remove what is left, while the engine does not answer."""
 
 
 async def find_engine(wanted: str, endpoints: list[Endpoint]) -> Engine:
@@ -50,25 +56,17 @@ def _is_there(path: str) -> bool:
 
 
 class Harbour:
-    """See the module."""
+    """See the module. Made by `Harbours`, which closes it."""
 
-    def __init__(
-        self,
-        *,
-        engine: str = AUTO,
-        environment: Mapping[str, str],
-        home: Path,
-        runtime_dir: Path | None = None,
-        owner: Owner | None = None,
-    ) -> None:
-        self.owner = owner or Owner(secrets.token_hex(8), secrets.token_hex(8))
+    def __init__(self, engine: str, common: Harbours) -> None:
+        self.owner: Owner = common.owner
         self._wanted = engine
-        self._environment = environment
-        self._home = home
-        self._runtime_dir = runtime_dir
+        self._common = common
         self._engine: Engine | None = None
         self._watch: Watch | None = None
         self._finding = asyncio.Lock()
+        self._owed: set[str] = set()
+        self._paying: asyncio.Task[None] | None = None
 
     @property
     def known(self) -> Engine | None:
@@ -84,10 +82,7 @@ class Harbour:
         """The engine. Raises UserError or Unavailable."""
         async with self._finding:
             if self._engine is None:
-                endpoints = candidates(
-                    self._wanted, self._environment, self._home, runtime_dir=self._runtime_dir
-                )
-                self._engine = await find_engine(self._wanted, endpoints)
+                self._engine = await self._meet()
             return self._engine
 
     async def watching(self) -> Watch:
@@ -98,7 +93,60 @@ class Harbour:
         await self._watch.ensure()
         return self._watch
 
+    def adopt(self, container: str) -> None:
+        """Another had made it; it is ours now."""
+        self._common.adopted.add(container)
+        if self._engine is not None:
+            self._engine.wards.take_in(container)
+
+    def part_with(self, container: str) -> None:
+        """It is another's from now on."""
+        self._common.adopted.discard(container)
+        if self._engine is not None:
+            self._engine.wards.let_go(container)
+
+    def owe(self, containers: Iterable[str]) -> None:
+        """They are to be removed, and could not be: the engine did not answer those who had them."""
+        self._owed.update(containers)
+        if self._owed and self._paying is None:
+            self._paying = asyncio.create_task(self._pay(), name="removing what is left in an engine")
+
     async def aclose(self) -> None:
-        """Idempotent."""
+        """What is owed still, the next Mooring finds by its labels. Idempotent."""
+        if self._paying is not None:
+            self._paying.cancel()
+            await asyncio.wait([self._paying])
         if self._watch is not None:
             await self._watch.aclose()
+
+    async def _pay(self) -> None:
+        engine = await self.engine()
+        while self._owed:
+            for container in tuple(self._owed):
+                try:
+                    await engine.remove(container)
+                except MooringError as error:
+                    log.debug("%s is not removed yet: %s", container[:12], error.message)
+                else:
+                    self._owed.discard(container)
+            if self._owed:
+                await asyncio.sleep(OWED_PAUSE_S)
+        self._paying = None
+
+    async def _meet(self) -> Engine:
+        """Find it, and end what is left there before anything is made."""
+        common, wanted = self._common, self._wanted
+        # (A service may not have the variable that names it.)
+        runtime_dir = Path(f"/run/user/{os.getuid()}")
+        endpoints = candidates(wanted, common.environment, common.home, runtime_dir=runtime_dir)
+        try:
+            engine = await find_engine(wanted, endpoints)
+        except UserError as error:
+            if error.code == "no_engine" and common.logbook is not None and common.logbook.knows(wanted):
+                raise engine_unreachable(", ".join(map(str, endpoints[:2])), "it is not there now") from error
+            raise
+        engine.wards = Wards(common.guardian, str(engine.endpoint))
+        if common.logbook is not None:
+            common.logbook.note(wanted, engine.endpoint)
+        await common.sweep(engine)
+        return engine

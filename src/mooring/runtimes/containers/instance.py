@@ -117,6 +117,16 @@ class ContainerInstance:
         self._gone: asyncio.Future[None] = loop.create_future()
         self._hurried: asyncio.Future[None] = loop.create_future()
 
+    @property
+    def container(self) -> str:
+        """Its id."""
+        return self.id
+
+    @property
+    def title(self) -> str:
+        """Names it, for people, and for whoever asks the engine about it."""
+        return f"container {self.id[:12]}"
+
     def __repr__(self) -> str:
         return f"<ContainerInstance {self.name}:{self.n} {self.id[:12]}, {self.exit or 'running'}>"
 
@@ -168,6 +178,7 @@ class ContainerInstance:
     def greet(self, passed: PassedContainer) -> None:
         """Another had it; from now on it can be spoken to."""
         about = passed.about
+        self.id = about.id
         self.life, self.pid, self.started_at = about.life, about.pid, about.started_at
         self.is_paused = about.is_paused
         self.channel.begin_with(about.frames, about.stdout, about.stderr)
@@ -476,7 +487,7 @@ class ContainerInstance:
     def _note_exit(self, exit: ContainerExit) -> None:
         if self._exited.done() or self._is_parted:
             return
-        error = self._error or (self.if_not_executed if exit.code in NOT_EXECUTED else None)
+        error = (self.if_not_executed if exit.code in NOT_EXECUTED else None) or self._error
         if error is not None:
             exit = ContainerExit(exit.code, ending=exit.ending, out_of_memory=exit.out_of_memory, error=error)
         self._exited.set_result(exit)

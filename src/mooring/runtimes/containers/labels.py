@@ -23,7 +23,7 @@ class Owner(NamedTuple):
     id: str
     life: str
     process: str = ""
-    """As `PID START_TIME BOOT_ID`, where that is known."""
+    """As `lives.this_process` writes it, where that is known."""
 
 
 class Owned(NamedTuple):

@@ -113,7 +113,11 @@ async def ensure_image(
     if is_there and not (afresh and spec.pull == "always"):
         return
     if wanted is None or spec.pull == "never":
-        why = "and it is not to be pulled" if spec.pull == "never" else "and by its id it can only be there"
+        why = (
+            "it is not to be pulled (--pull never)"
+            if spec.pull == "never"
+            else "by its id it cannot be pulled"
+        )
         raise image_missing(spec.name, spec.image, why)
     pull = Pull(spec)
     try:
@@ -124,4 +128,4 @@ async def ensure_image(
     except Refusal as refusal:
         raise failure(spec, refusal.words) from refusal
     if await engine.image(spec.image) is None:
-        raise image_missing(spec.name, spec.image, "though the engine says that it was pulled")
+        raise image_missing(spec.name, spec.image, "although the engine says that it was pulled")

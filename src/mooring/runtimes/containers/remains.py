@@ -37,7 +37,7 @@ STRAY_S = 10.0
 FIRST_PAUSE_S = 0.1
 SLOWEST_PAUSE_S = 2.0
 CLOSING_S = 5.0
-"""For what is left when the runtime closes; beyond that, the next Mooring finds it by its labels."""
+"""For what is left when the runtime closes; beyond that, the harbour sees to it."""
 SIGTERM_STATUS, SIGKILL_STATUS = 128 + 15, 128 + 9
 
 
@@ -127,6 +127,11 @@ class Remains:
     def __len__(self) -> int:
         return len(self._left)
 
+    @property
+    def may_return(self) -> bool:
+        """Is there one that nobody has claimed, and that runs again or may soon?"""
+        return any(not rest.is_claimed and rest.state in (_State.HELD, _State.STRAY) for rest in self._left)
+
     def take(self, instance: ContainerInstance, spec: ContainerSpec, engine: Engine, watch: Watch) -> None:
         """Look after what an instance has left."""
         exit = instance.exit
@@ -181,17 +186,19 @@ class Remains:
                 return rest.container
         return None
 
-    async def aclose(self) -> None:
-        """Remove them all, within bounds."""
+    async def aclose(self) -> list[str]:
+        """Remove them all, within bounds; returns those that could not be."""
         self._closing.set()
         for rest in self._left:
             rest.news.set()
         if self._left:
             await asyncio.wait(self._left.values(), timeout=CLOSING_S)
+        owed = [rest.container for rest in self._left]
         for task in tuple(self._left.values()):
             task.cancel()
         if self._left:
             await asyncio.wait(self._left.values())
+        return owed
 
     def _look_after(self, rest: Remainder, hold_s: float) -> None:
         task = asyncio.create_task(self._see_to(rest, hold_s), name=f"what is left of {rest.container[:12]}")

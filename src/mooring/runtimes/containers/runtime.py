@@ -11,6 +11,7 @@ Whatever it raises, and wherever it is cancelled: no container and no descriptor
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import socket
@@ -41,6 +42,8 @@ DEFAULT_LINE_BYTES = 64 * 1024 * 1024
 _NO_INIT = ("docker-init", "container-init", "catatonit")
 """What an engine says of an init process that it does not have, or that the image has no place for."""
 _FOREIGN = "exec format error"
+_INITS = ("[fatal tini", "catatonit")
+"""How lines begin, or what is in them, by which an init process says that it cannot run the program."""
 
 
 class ContainerRuntime:
@@ -55,17 +58,22 @@ class ContainerRuntime:
         on_removed: Callable[[str], None] = lambda container: None,
         on_paused: Callable[[ContainerInstance, bool], None] = lambda instance, paused: None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_engine: Callable[[MooringError | None], None] = lambda trouble: None,
         max_line_bytes: int = DEFAULT_LINE_BYTES,
         unfinished: Budget | None = None,
         patience: StopPatience | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_removed`: somebody else has removed a container of ours, whose id this is; before `on_gone`."""
+        """`on_removed`: somebody else has removed a container of ours, whose id this is; before `on_gone`.
+
+        `on_engine`: the engine does not answer any more, for this reason; or (None) answers again.
+        """
         self.harbour = harbour
         self._on_stderr = on_stderr
         self._on_gone = on_gone
         self._on_paused = on_paused
         self._on_progress = on_progress
+        self._on_engine = on_engine
         self._max_line_bytes = max_line_bytes
         self._unfinished = unfinished or Budget(4 * max_line_bytes)
         self._patience = patience or StopPatience()
@@ -78,6 +86,8 @@ class ContainerRuntime:
         self._pulling = asyncio.Lock()
         self._has_init = True
         self._foreign: dict[str, UserError | None] = {}
+        self._is_image_due = True
+        """Nothing was started yet: if a newer image is always wanted, now is the time to look for it."""
 
     @property
     def instances(self) -> tuple[ContainerInstance, ...]:
@@ -86,9 +96,15 @@ class ContainerRuntime:
         return tuple(sorted(alive, key=lambda instance: instance.n))
 
     async def check(self, spec: ContainerSpec) -> None:
-        """Can it be run as asked? Finds the engine, and brings the image. Raises as `start` does."""
+        """Is there anything that only somebody's help can change? Raises UserError."""
         check_spec(spec)
-        await self._ensure_image(await self.harbour.engine(), spec, afresh=True)
+        with contextlib.suppress(Unavailable):
+            await self.harbour.engine()
+
+    @property
+    def may_return(self) -> bool:
+        """A container that ended is being started again by others, or may be: it is to be had by `start`."""
+        return self._remains.may_return
 
     async def start(self, spec: ContainerSpec) -> ContainerInstance:
         """Run a container.
@@ -103,7 +119,11 @@ class ContainerRuntime:
         self._check_open(spec)
         check_spec(spec)
         watch = await self.harbour.watching()
+        watch.attend(self._on_engine)
         engine = await self.harbour.engine()
+        if self._is_image_due and spec.pull == "always":
+            await self._ensure_image(engine, spec, afresh=True)
+        self._is_image_due = False
         # 2
         if (container := await self._remains.claim(spec)) is not None:
             try:
@@ -132,6 +152,7 @@ class ContainerRuntime:
         instance = self._new_instance(spec)
         instance.greet(passed)
         self._instances.add(instance)
+        self.harbour.adopt(passed.about.id)
         task = asyncio.create_task(self._arrive(instance, passed), name=f"adopting {passed.about.id[:12]}")
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
@@ -141,6 +162,7 @@ class ContainerRuntime:
         """Another has adopted it."""
         instance.leave()
         self._instances.discard(instance)
+        self.harbour.part_with(instance.id)
 
     def hurry(self) -> None:
         """No more patience with any of them: stops go to SIGKILL at once."""
@@ -161,7 +183,9 @@ class ContainerRuntime:
         for error in ends:
             if isinstance(error, Exception):
                 log.error("an instance could not be closed", exc_info=error)
-        await self._remains.aclose()
+        self.harbour.owe(await self._remains.aclose())
+        if self.harbour.watch is not None:
+            self.harbour.watch.leave(self._on_engine)
 
     def _on_closed(self, closing: "asyncio.Task[None]") -> None:
         """Here and not in `_close`: a task that is cancelled before its first step runs nothing of it."""
@@ -245,7 +269,9 @@ class ContainerRuntime:
         )
         try:
             watch = await self.harbour.watching()
+            watch.attend(self._on_engine)
             instance.expect(await self.harbour.engine(), watch, passed.about.id)
+            self.harbour.adopt(passed.about.id)  # now that there is an engine, its guardian is told
             instance.channel.hold()
             transport, _ = await connect(lambda: instance.channel, sock=connection)
         except (MooringError, OSError) as error:
@@ -271,7 +297,7 @@ class ContainerRuntime:
             on_left=lambda instance: self._take_remains(instance, spec),
             on_closed=self._instances.discard,
         )
-        instance.why_not = lambda text: _foreign(spec, text)
+        instance.why_not = lambda text: _not_executed(spec, text)
         return instance
 
     def _take_remains(self, instance: ContainerInstance, spec: ContainerSpec) -> None:
@@ -290,15 +316,28 @@ def _foreign(spec: ContainerSpec, text: str) -> UserError | None:
     return wrong_architecture(spec.name, spec.image, "its program is for another architecture")
 
 
+def _not_executed(spec: ContainerSpec, text: str) -> UserError | None:
+    """What a line of stderr says of that; whatever else is written there is the program's own."""
+    if not any(sign in text.lower() for sign in _INITS):
+        return None
+    if (error := _foreign(spec, text)) is not None:
+        return error
+    return _no_such_program(spec, text) if "no such file" in text.lower() else None
+
+
+def _no_such_program(spec: ContainerSpec, words: str) -> UserError:
+    return UserError(
+        f"{spec.name}: the image {spec.image} has no such program: {words}",
+        code="program_not_found",
+        hint="what stands after -- are arguments of the image's own program",
+    )
+
+
 def _reason(spec: ContainerSpec, refusal: Refusal) -> MooringError:
     """What a refusal means, where that is known."""
     if (error := _foreign(spec, refusal.words)) is not None:
         return error
     words = refusal.words.lower()
     if "executable file not found" in words or ("exec:" in words and "no such file" in words):
-        return UserError(
-            f"{spec.name}: the image {spec.image} has no such program: {refusal.words}",
-            code="program_not_found",
-            hint="what stands after -- are arguments of the image's own program",
-        )
+        return _no_such_program(spec, refusal.words)
     return refusal

@@ -10,6 +10,7 @@ Invariants:
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from mooring.errors import MooringError
@@ -28,6 +29,9 @@ SLOWEST_PAUSE_S = 1.0
 """An engine that is gone is back at most so much earlier than we know it."""
 OPENING_S = 15.0
 """For the first stream."""
+
+
+Attendant = Callable[[MooringError | None], None]
 
 
 class Listener(Protocol):
@@ -49,6 +53,7 @@ class Watch:
         self._engine = engine
         self._owner = owner
         self._listeners: dict[str, list[Listener]] = {}
+        self._attendants: set[Attendant] = set()
         self._following: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         """Set when a stream was opened, or could not be."""
@@ -69,6 +74,14 @@ class Watch:
     def trouble(self) -> MooringError | None:
         """Why the engine cannot be heard; None: it can be, or that is not known yet."""
         return self._error
+
+    def attend(self, attendant: Attendant) -> None:
+        """Tell it when the engine cannot be heard any more, and (with None) when it can be again."""
+        self._attendants.add(attendant)
+
+    def leave(self, attendant: Attendant) -> None:
+        """No more; idempotent."""
+        self._attendants.discard(attendant)
 
     def listen(self, container: str, listener: Listener) -> None:
         """Tell it of everything that happens to that container."""
@@ -114,9 +127,7 @@ class Watch:
             except MooringError as error:
                 # That a stream broke says nothing of the engine; that none can be opened does.
                 if self.streams == opened:
-                    if self._error is None and self.streams > 0:
-                        log.warning("%s", error.message, extra={"event": error.code})
-                    self._error = error
+                    self._tell_trouble(error)
             finally:
                 self._is_open = False
                 self._attempts += 1
@@ -127,12 +138,23 @@ class Watch:
                 async with asyncio.timeout(pause_s):
                     await self._poked.wait()
 
+    def _tell_trouble(self, error: MooringError | None) -> None:
+        """Once, at its beginning and at its end."""
+        is_news, self._error = (self._error is None) != (error is None), error
+        if not is_news:
+            return
+        if error is None:
+            log.info("the container engine answers again", extra={"event": "engine_back"})
+        elif self.streams > 0:
+            log.warning("%s", error.message, extra={"event": error.code})
+        for attendant in tuple(self._attendants):
+            call(attendant, error)
+
     async def _follow_one(self) -> None:
         async with self._engine.events(owner_filter(self._owner)) as lines:
-            if self._error is not None:
-                log.info("the container engine answers again", extra={"event": "engine_back"})
             self.streams += 1
-            self._error, self._is_open = None, True
+            self._is_open = True
+            self._tell_trouble(None)
             self._news.set()
             if self.streams > 1:
                 for listener in [each for there in self._listeners.values() for each in there]:

@@ -1,0 +1,203 @@
+"""How instances of a server are made and ended: as processes, or (`container_maker`) as containers.
+
+The seam between a workload and the runtimes: an instance is whatever has these members. (A server that is
+reached over HTTP can be another one.)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from mooring.errors import MooringError
+from mooring.proxy.ports import Channel
+from mooring.runtimes.containers.harbours import Harbours
+from mooring.runtimes.containers.passing import PassedContainer
+from mooring.runtimes.exits import Exit
+from mooring.runtimes.household import Household
+from mooring.runtimes.passing import PassedProcess
+from mooring.runtimes.process import ProcessInstance
+from mooring.runtimes.program import ProcessSpec, check_program
+from mooring.runtimes.runtime import ProcessRuntime
+from mooring.runtimes.stopping import StopOutcome
+from mooring.wire.budget import Budget
+from mooring.workloads.definition import ServerOptions
+
+if TYPE_CHECKING:
+    from mooring.runtimes.containers.pulling import Progress
+
+__all__ = ["Ears", "Instance", "Maker", "Passed", "make_maker"]
+
+Passed: TypeAlias = PassedProcess | PassedContainer
+"""An instance that another Mooring has started."""
+
+
+class Instance(Channel, Protocol):
+    """A running process or container."""
+
+    n: int
+    """The how manieth it is."""
+    started_at: float
+
+    @property
+    def title(self) -> str:
+        """Names it, for people."""
+        ...
+
+    @property
+    def container(self) -> str:
+        """Its id; empty: it is a process."""
+        ...
+
+    def describe(self) -> Passed | None:
+        """All that another Mooring needs to go on with it, now; None: it cannot go."""
+        ...
+
+    def hold(self) -> None:
+        """Leave all that it says unread, and say nothing to it, until `go_on`."""
+        ...
+
+    def go_on(self) -> None:
+        """After `hold`."""
+        ...
+
+    async def stop(self) -> StopOutcome:
+        """End it, and wait for that."""
+        ...
+
+
+class Maker(Protocol):
+    """Makes instances of one server, and makes sure that all of them end."""
+
+    @property
+    def instances(self) -> Sequence[Instance]:
+        """Those that have not ended, in the order of their start."""
+        ...
+
+    @property
+    def may_return(self) -> bool:
+        """The next `start` may go on with one that others have ended, and start again."""
+        ...
+
+    async def check(self, variables: Mapping[str, str]) -> None:
+        """Is there anything that only somebody's help can change? Raises UserError."""
+        ...
+
+    async def start(self, variables: Mapping[str, str]) -> Instance:
+        """Another one, with these variables beside its own. Raises MooringError; then nothing is left."""
+        ...
+
+    def adopt(self, passed: Passed) -> Instance:
+        """Go on with one that another Mooring had; its descriptors are ours from now on."""
+        ...
+
+    def part_with(self, instance: Instance) -> None:
+        """Another Mooring has adopted it."""
+        ...
+
+    def hurry(self) -> None:
+        """No more patience with any of them."""
+        ...
+
+    async def aclose(self) -> None:
+        """End all. Idempotent; cancelling the wait does not cut it short."""
+        ...
+
+
+class Ears(NamedTuple):
+    """Who is told what of instances."""
+
+    on_stderr: Callable[[int, str], None]
+    on_gone: Callable[[Instance, Exit], None]
+    """It has ended, asked or not; before its receiver hears of it."""
+    on_removed: Callable[[str], None]
+    """Somebody else has removed a container, of which this is the id; before `on_gone`."""
+    on_paused: Callable[[Instance, bool], None]
+    on_progress: "Callable[[Progress], None]"
+    """An image is being pulled."""
+    on_engine: Callable[[MooringError | None], None]
+    """What instances run in does not answer any more, or (None) answers again."""
+
+
+def make_maker(
+    definition: ServerOptions,
+    ears: Ears,
+    *,
+    unfinished: Budget,
+    clock: Callable[[], float],
+    household: Household | None,
+    harbours: Harbours | None,
+    generation: int,
+) -> Maker:
+    """For the server as it is defined. `harbours`: needed for one in containers."""
+    if definition.container is None:
+        return ProcessMaker(definition, ears, unfinished=unfinished, clock=clock, household=household)
+    if harbours is None:
+        raise ValueError("containers need a harbour")
+    from mooring.workloads.container_maker import ContainerMaker  # noqa: PLC0415 - only with containers
+
+    return ContainerMaker(
+        definition, ears, harbours, unfinished=unfinished, clock=clock, generation=generation
+    )
+
+
+class ProcessMaker:
+    """Instances are processes of this machine."""
+
+    may_return = False
+
+    def __init__(
+        self,
+        definition: ServerOptions,
+        ears: Ears,
+        *,
+        unfinished: Budget,
+        clock: Callable[[], float],
+        household: Household | None,
+    ) -> None:
+        self._spec = ProcessSpec(
+            name=definition.name, argv=definition.argv, env=definition.env, cwd=definition.cwd
+        )
+        self._runtime = ProcessRuntime(
+            on_stderr=ears.on_stderr,
+            on_gone=ears.on_gone,
+            max_line_bytes=definition.sessions.max_message_bytes,
+            unfinished=unfinished,
+            patience=definition.patience,
+            clock=clock,
+            household=household,
+        )
+
+    @property
+    def instances(self) -> tuple[ProcessInstance, ...]:
+        """See `Maker`."""
+        return self._runtime.instances
+
+    async def check(self, variables: Mapping[str, str]) -> None:
+        """See `Maker`."""
+        check_program(self._complete(variables))
+
+    async def start(self, variables: Mapping[str, str]) -> ProcessInstance:
+        """See `Maker`."""
+        return await self._runtime.start(self._complete(variables))
+
+    def adopt(self, passed: Passed) -> ProcessInstance:
+        """See `Maker`."""
+        if not isinstance(passed, PassedProcess):
+            raise TypeError("a container cannot go on as a process")
+        return self._runtime.adopt(self._spec, passed)
+
+    def part_with(self, instance: Instance) -> None:
+        """See `Maker`."""
+        if isinstance(instance, ProcessInstance):
+            self._runtime.part_with(instance)
+
+    def hurry(self) -> None:
+        """See `Maker`."""
+        self._runtime.hurry()
+
+    async def aclose(self) -> None:
+        """See `Maker`."""
+        await self._runtime.aclose()
+
+    def _complete(self, variables: Mapping[str, str]) -> ProcessSpec:
+        return replace(self._spec, env={**self._spec.env, **variables}) if variables else self._spec

@@ -1,0 +1,134 @@
+"""What keeps a workload from having instances, or those from answering, through no fault of the server.
+
+The system has nothing left to start one with; its container engine does not answer; its image is still being
+pulled, or cannot be just now; somebody has paused a container. None of it counts as a failure: it is said in
+the reason of the workload's state, and where nothing tells when it is over, we look again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mooring.errors import MooringError, Unavailable
+from mooring.supervise.reasons import Reason, ReasonCode
+from mooring.supervise.states import State
+from mooring.supervise.supervisor import Supervisor
+from mooring.workloads.makers import Instance
+
+if TYPE_CHECKING:
+    from mooring.runtimes.containers.pulling import Progress
+
+__all__ = ["LOOK_AGAIN_S", "Obstacles"]
+
+log = logging.getLogger("mooring.workload")
+
+LOOK_AGAIN_S = 1.0
+"""After an instance could not be made, while nobody else tries."""
+PROGRESS_S = 0.1
+"""Between two reports of a pull."""
+MB = 1_000_000
+REASONS = {
+    "engine_unreachable": ReasonCode.ENGINE_UNREACHABLE,
+    "pull_failed": ReasonCode.PULL_FAILED,
+}
+
+
+class Obstacles:
+    """Of one workload. `try_again`: somebody should see whether an instance can be made now."""
+
+    def __init__(self, name: str, supervisor: Supervisor, try_again: Callable[[], None]) -> None:
+        self._name = name
+        self._supervisor = supervisor
+        self._try_again = try_again
+        self._look_again: asyncio.TimerHandle | None = None
+        self._told = ""
+        self._paused: set[Instance] = set()
+        self._progress_at = 0.0
+
+    def close(self) -> None:
+        """Nothing is tried any more."""
+        if self._look_again is not None:
+            self._look_again.cancel()
+
+    # Instances that cannot be made
+
+    def met(self, error: Unavailable) -> None:
+        """One could not be made, for now: look again, as nothing may tell when that is over."""
+        if error.code == "shutting_down":
+            return
+        if self._look_again is None:
+            wait_s = error.retry_after_s or LOOK_AGAIN_S
+            self._look_again = asyncio.get_running_loop().call_later(wait_s, self._look)
+        self._explain(error)
+
+    def none(self) -> None:
+        """One was made."""
+        self._told = ""
+
+    def on_engine(self, trouble: MooringError | None, *, others_working: bool) -> None:
+        """What instances run in does not answer any more, or (None) answers again."""
+        if trouble is None:
+            self._look()
+        elif self._supervisor.state is State.READY:
+            reason = Reason(ReasonCode.ENGINE_UNREACHABLE, trouble.message, trouble.hint)
+            self._supervisor.unusable(reason, others_working=others_working)
+        else:
+            self._explain(trouble)
+
+    def on_progress(self, progress: "Progress") -> None:
+        """An image is being pulled."""
+        now = asyncio.get_running_loop().time()
+        is_done = progress.layers_done == progress.layers
+        if self._supervisor.state is State.STARTING and (is_done or now - self._progress_at >= PROGRESS_S):
+            self._progress_at = now
+            self._supervisor.explain(Reason(ReasonCode.PULLING, pull_in_words(progress)))
+
+    def _explain(self, error: MooringError) -> None:
+        """In the log once, until an instance could be made."""
+        if error.message != self._told:
+            self._told = error.message
+            hint = f" ({error.hint})" if error.hint else ""
+            log.warning("%s%s", error.message, hint, extra={"event": error.code, "server": self._name})
+        if self._supervisor.state is State.STARTING and (code := REASONS.get(error.code)) is not None:
+            self._supervisor.explain(Reason(code, error.message, error.hint))
+
+    def _look(self) -> None:
+        if self._look_again is not None:
+            self._look_again.cancel()
+            self._look_again = None
+        self._try_again()
+
+    # Instances that do not answer because somebody wants it so
+
+    def on_paused(self, instance: Instance, paused: bool) -> None:
+        """Somebody has paused it, or lets it go on."""
+        (self._paused.add if paused else self._paused.discard)(instance)
+        self._tell_paused()
+
+    def on_gone(self, instance: Instance) -> None:
+        """It is no more."""
+        if instance in self._paused:
+            self._paused.remove(instance)
+            self._tell_paused()
+
+    def _tell_paused(self) -> None:
+        if self._supervisor.state is not State.READY:
+            return
+        if self._paused:
+            which = ", ".join(sorted(instance.title for instance in self._paused))
+            text = f"{which}: paused by somebody, calls wait"
+            hint = f"unpause it where it was paused, or: mooring restart {self._name}"
+            self._supervisor.explain(Reason(ReasonCode.PAUSED, text, hint))
+        elif self._supervisor.reason.code is ReasonCode.PAUSED:
+            self._supervisor.explain(Reason(ReasonCode.WORKING))
+
+
+def pull_in_words(progress: "Progress") -> str:
+    """How far it is, for people."""
+    text = f"pulling {progress.image}"
+    if progress.layers:
+        text += f": {progress.layers_done} of {progress.layers} layers"
+    if progress.bytes_total:
+        text += f", {progress.bytes / MB:.0f} of {progress.bytes_total / MB:.0f} MB"
+    return text

@@ -51,6 +51,7 @@ def test_a_runtime_folder_that_no_variable_names_can_be_told() -> None:
         ("auto", {"CONTAINER_HOST": "unix:///x/p.sock", "DOCKER_HOST": "unix:///x/d.sock"}, "/x/d.sock"),
         ("/a/b.sock", {"DOCKER_HOST": "unix:///x/d.sock"}, "/a/b.sock"),
         ("unix:///a/b.sock", {}, "/a/b.sock"),
+        ("unix:///a/b#c?d.sock", {}, "/a/b#c?d.sock"),
     ],
 )
 def test_whoever_names_one_means_it_and_nothing_else_is_tried(

@@ -44,10 +44,9 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
     """A path or a URL. Raises UserError."""
     if "://" not in text:
         return Endpoint(str(Path(text).expanduser()), source)
+    if (path := text.removeprefix("unix://")) != text and path.strip("/"):
+        return Endpoint(path, source)  # all of it: a path may have a # or ? in it
     parts = urlsplit(text)
-    if parts.scheme == "unix" and parts.path:
-        # unix://relative is not absolute, and what comes before the path is part of it.
-        return Endpoint(parts.netloc + parts.path, source)
     try:
         host, port = parts.hostname, parts.port
     except ValueError:

@@ -3,8 +3,8 @@
 import pytest
 
 from mooring.cli.values import (
-    ENGINES,
     CPUS_FLOOR,
+    ENGINES,
     LEAST_MEMORY_BYTES,
     MOST_MEMORY_BYTES,
     RESERVED_NAMES,

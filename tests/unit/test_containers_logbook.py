@@ -21,6 +21,10 @@ def test_what_was_noted_is_known_to_the_next_and_each_engine_once(tmp_path: Path
     assert sorted(map(str, after.endpoints())) == ["/run/docker.sock", "[::1]:2375"]
     assert after.knows("auto") and after.knows("docker") and not after.knows("podman")
     assert len(after.files()) == 3
+    other = Endpoint("/run/podman.sock", "Podman")
+    logbook.note("auto", other)
+    last = after.last("auto")
+    assert last is not None and last.path == other.path and after.last("podman") is None
     assert stat.S_IMODE((tmp_path / "engines").stat().st_mode) == 0o700
 
 

@@ -123,7 +123,7 @@ async def _begin(options: DaemonOptions, stop: Stop) -> int:
                     nonce=nonce,
                     server_logs=server_logs,
                     household=household,
-                    is_alone=True,
+                    may_sweep=True,
                 )
                 return await serving.run(ownership, serving.listen)
 
@@ -150,7 +150,7 @@ async def _succeed(options: DaemonOptions, stop: Stop) -> int:
                     nonce=nonce,
                     server_logs=server_logs,
                     household=household,
-                    is_alone=False,
+                    may_sweep=False,
                 )
                 take_over = partial(serving.take_over, predecessor, inheritance)
                 return await serving.run(ownership, take_over)
@@ -200,9 +200,9 @@ class Serving:
         nonce: str,
         server_logs: ServerLogs,
         household: Household,
-        is_alone: bool,
+        may_sweep: bool,
     ) -> None:
-        """`is_alone`: there is no other daemon of this directory, from which all is taken over."""
+        """`may_sweep`: there is no other daemon of this directory, which may have containers."""
         self._options = options
         self._stop = stop
         self._state = state
@@ -216,7 +216,7 @@ class Serving:
             options.places,
             nonce,
             household.guardian,
-            may_sweep=is_alone,
+            may_sweep=may_sweep,
             on_leftover=lambda left: tell_of_container(left, state),
         )
         self._sweeping: asyncio.Task[None] | None = None
@@ -315,6 +315,8 @@ class Serving:
     def _unsettled(self) -> str:
         if self._following is not None and not self._following.done():
             return "the daemon before this one still finishes calls"
+        if self._sweeping is not None and not self._sweeping.done():
+            return "what an earlier daemon left in a container engine is being removed"
         return "" if self._fleet.is_settled else "a server is being started, stopped or changed"
 
     async def _hand_over(self) -> None:
@@ -384,10 +386,9 @@ class Serving:
 
     async def _aclose(self) -> None:
         await self._client_files.aclose()
-        for task in (self._recovering, self._following, self._sweeping):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        for task in (self._recovering, self._following):
+            await _cancel(task)
+        await _cancel(self._sweeping)  # which `_following` may have begun
         self._fleet.hurry()
         await self._fleet.aclose("ending", 0.0)
         await self._harbours.aclose()
@@ -395,6 +396,12 @@ class Serving:
             listener.abort()
             await listener.aclose()
         await self._successors.aclose()
+
+
+async def _cancel(task: "asyncio.Task[None] | None") -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _resolver(places: Places) -> Resolver:

@@ -19,7 +19,7 @@ from mooring.host.pages import Pages
 from mooring.host.routes import add_routes
 from mooring.host.shutdown import DrainPolicy, shut_down, stop_children
 from mooring.host.stop import Stop
-from mooring.host.waits import first_of
+from mooring.host.waits import first_of, unless_stopped
 from mooring.http.guard import guarded
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
@@ -68,13 +68,13 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
         clock=clock,
     )
     _route(router, workload, Pages(workload, listener, stop))
-    await workload.check()
     policy = DrainPolicy(
         delay_s=options.drain_delay_s,
         timeout_s=options.drain_timeout_s,
         children_s=options.server.patience.eof_grace_s + options.server.patience.stop_grace_s,
     )
     try:
+        await unless_stopped(stop, workload.check())
         urls = [] if stop.requested else await _listen(listener, options.listen)
         if not stop.requested:
             workload.start()

@@ -294,7 +294,7 @@ class HandingOver:
             passage = Passage(listener, partial(self._give, place))
             passage.give_all()
             self._passages.append(passage)
-        self._estate.fleet.history.part()
+        self._estate.fleet.part()
 
     async def _lead_out(self) -> bool:
         """Until nothing is left; false: the successor is gone."""

@@ -1,10 +1,10 @@
 """Whose containers they are: the harbours of a daemon, and those of a run in the foreground."""
 
 import asyncio
-import contextlib
+import hashlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,17 @@ from mooring.runtimes.guardian import Guardian
 if TYPE_CHECKING:
     from mooring.runtimes.containers.leftovers import ContainerLeftover
 
-__all__ = ["containers_left", "daemon_harbours", "end_containers_left", "foreground_harbours"]
+__all__ = [
+    "containers_left",
+    "daemon_harbours",
+    "end_containers_left",
+    "engine_environment",
+    "foreground_harbours",
+    "known_owner",
+    "owner_of",
+]
+
+OF_ONE_TERMINAL = frozenset({"DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CONTEXT"})
 
 
 def daemon_harbours(
@@ -31,8 +41,8 @@ def daemon_harbours(
 ) -> Harbours:
     """All lives of a state directory are one owner, of which only one has the lock. Raises StateUnusable."""
     return Harbours(
-        Owner(_owner(places.owner), nonce, this_process()),
-        os.environ,
+        Owner(owner_of(places), nonce, this_process()),
+        engine_environment(os.environ),
         Path.home(),
         guardian=guardian,
         logbook=Logbook(places.engines),
@@ -42,8 +52,8 @@ def daemon_harbours(
     )
 
 
-def containers_left(places: Places) -> "list[ContainerLeftover]":
-    """Of a daemon that was killed, with none after it; in engines that answer. Blocks meanwhile."""
+def containers_left(places: Places) -> "tuple[list[ContainerLeftover], list[str]]":
+    """Of a daemon that was killed, with none after it; and which engines do not answer. Blocks meanwhile."""
     return asyncio.run(_abandoned(places).find_left())
 
 
@@ -53,11 +63,7 @@ def end_containers_left(places: Places) -> None:
 
 
 def _abandoned(places: Places) -> Harbours:
-    try:
-        owner = places.owner.read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        owner = secrets.token_hex(8)  # nobody has ever made one
-    nobody = Owner(owner, secrets.token_hex(8))
+    nobody = Owner(known_owner(places), secrets.token_hex(8))
     return Harbours(nobody, {}, Path("/"), logbook=Logbook(places.engines), is_alone=True)
 
 
@@ -67,15 +73,31 @@ def foreground_harbours(guardian: Guardian) -> Harbours:
     return Harbours(owner, os.environ, Path.home(), guardian=guardian)
 
 
-def _owner(path: Path) -> str:
-    """The name in that file; a new one if there is none, or what is there is no name."""
-    with using(path):
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            name = path.read_text().strip()
-            if name.isalnum() and name.isascii():
-                return name
-        name = secrets.token_hex(8)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{name}\n")
-        return name
+def engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """By which a daemon looks for engines: what one terminal has set is written down with its servers.
+
+    (The daemon has the variables of whichever terminal it was started from.)
+    """
+    return {name: value for name, value in environment.items() if name not in OF_ONE_TERMINAL}
+
+
+def owner_of(places: Places) -> str:
+    """The name of the state directory, which is made if it has none. Raises StateUnusable."""
+    path = places.owner
+    if not (name := known_owner(places)):
+        with using(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(f"{secrets.token_hex(8)}\n")
+        name = known_owner(places)
+    return name
+
+
+def known_owner(places: Places) -> str:
+    """The same; empty if it has none. A copy of the directory somewhere else is another owner."""
+    try:
+        name = places.owner.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    where = hashlib.sha256(os.fsencode(places.state.resolve())).hexdigest()[:8]
+    return f"{name}-{where}" if name.isalnum() and name.isascii() else ""

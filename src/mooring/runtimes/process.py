@@ -167,6 +167,7 @@ class ProcessInstance:
     # What the proxy needs of it
 
     container = ""
+    was_meddled_with = False
     is_paused = False
     """Nobody can stop a process in a way that we would be told of."""
 

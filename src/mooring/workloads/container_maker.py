@@ -16,8 +16,10 @@ from mooring.workloads.makers import Ears, Instance, Passed
 
 __all__ = ["ContainerMaker"]
 
-LOOK_AGAIN_S = 0.25
+LOOK_AGAIN_S = 0.5
 """After the engine did not answer, while somebody waits for an instance."""
+PATIENCE = 0.8
+"""Of the time that calls wait: so they are told what is wrong, and not merely that time is up."""
 
 
 class ContainerMaker:
@@ -38,7 +40,7 @@ class ContainerMaker:
         spec = ContainerSpec.of(definition.container, definition.name, definition.argv, definition.env)
         self._spec = replace(spec, generation=generation)
         self._on_engine = ears.on_engine
-        self._patience_s = definition.sessions.recovery_wait_s
+        self._patience_s = PATIENCE * definition.sessions.recovery_wait_s
         self._runtime = ContainerRuntime(
             harbour=harbours.get(definition.container.engine),
             on_stderr=ears.on_stderr,
@@ -47,6 +49,7 @@ class ContainerMaker:
             on_paused=ears.on_paused,
             on_progress=ears.on_progress,
             on_engine=ears.on_engine,
+            on_decided=ears.on_decided,
             max_line_bytes=definition.sessions.max_message_bytes,
             unfinished=unfinished,
             patience=definition.patience,
@@ -67,8 +70,12 @@ class ContainerMaker:
         """Whether there is an image is seen when one is to be started."""
         await self._runtime.check(self._complete(variables))
 
+    async def regain(self, variables: Mapping[str, str]) -> ContainerInstance | None:
+        """One that others have ended, and started again."""
+        return await self._runtime.regain(self._complete(variables))
+
     async def start(self, variables: Mapping[str, str]) -> ContainerInstance:
-        """An engine that is being restarted is back in a moment: it is waited for as long as calls wait."""
+        """An engine that is being restarted is back in a moment: it is waited for, while calls wait."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + self._patience_s
         while True:

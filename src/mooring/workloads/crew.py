@@ -55,6 +55,13 @@ class Crew:
         """Somebody has it from now on."""
         self.lent[instance] = Lent(instance, since, expendable)
 
+    def take_spare(self) -> Instance | None:
+        """One for a session; not one that could not answer, because somebody has paused it."""
+        spare = next((one for one in self.spares if not one.is_paused), None)
+        if spare is not None:
+            self.spares.remove(spare)
+        return spare
+
     def take_back(self, channel: Channel) -> Lent | None:
         """Nobody has it any more; None if nobody had."""
         self.working.discard(channel)

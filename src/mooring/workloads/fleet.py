@@ -164,6 +164,12 @@ class Fleet:
         await generation.go_on(passed)
         return generation
 
+    def part(self) -> None:
+        """Another Mooring has all of it: it writes what happens, and what is in engines is its own."""
+        self.history.part()
+        if self._means.harbours is not None:
+            self._means.harbours.may_sweep = False
+
     async def leave(self) -> None:
         """All that is left here of what another Mooring has."""
         self._closing = True

@@ -48,6 +48,11 @@ class Instance(Channel, Protocol):
         """Its id; empty: it is a process."""
         ...
 
+    @property
+    def was_meddled_with(self) -> bool:
+        """Somebody else has asked for its end, or its restart: that it ended says nothing of the server."""
+        ...
+
     def describe(self) -> Passed | None:
         """All that another Mooring needs to go on with it, now; None: it cannot go."""
         ...
@@ -75,7 +80,11 @@ class Maker(Protocol):
 
     @property
     def may_return(self) -> bool:
-        """The next `start` may go on with one that others have ended, and start again."""
+        """One that others have ended they have started again, or may: `regain` has it."""
+        ...
+
+    async def regain(self, variables: Mapping[str, str]) -> Instance | None:
+        """Go on with such a one, for which it waits a moment; None: there is none. Raises as `start`."""
         ...
 
     async def check(self, variables: Mapping[str, str]) -> None:
@@ -116,6 +125,8 @@ class Ears(NamedTuple):
     """An image is being pulled."""
     on_engine: Callable[[MooringError | None], None]
     """What instances run in does not answer any more, or (None) answers again."""
+    on_decided: Callable[[], None]
+    """Whether one that others have ended comes back is known: `Maker.may_return` may be another."""
 
 
 def make_maker(
@@ -179,6 +190,10 @@ class ProcessMaker:
     async def start(self, variables: Mapping[str, str]) -> ProcessInstance:
         """See `Maker`."""
         return await self._runtime.start(self._complete(variables))
+
+    async def regain(self, variables: Mapping[str, str]) -> ProcessInstance | None:
+        """See `Maker`: a process does not come back."""
+        return None
 
     def adopt(self, passed: Passed) -> ProcessInstance:
         """See `Maker`."""

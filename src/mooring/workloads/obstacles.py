@@ -45,6 +45,7 @@ class Obstacles:
         self._told = ""
         self._paused: set[Instance] = set()
         self._progress_at = 0.0
+        self._layers_done = -1
 
     def close(self) -> None:
         """Nothing is tried any more."""
@@ -83,6 +84,10 @@ class Obstacles:
         if self._supervisor.state is State.STARTING and (is_done or now - self._progress_at >= PROGRESS_S):
             self._progress_at = now
             self._supervisor.explain(Reason(ReasonCode.PULLING, pull_in_words(progress)))
+        if progress.layers_done != self._layers_done:
+            self._layers_done = progress.layers_done
+            about = {"event": "pulling", "server": self._name}
+            log.info("%s: %s", self._name, pull_in_words(progress), extra=about)
 
     def _explain(self, error: MooringError) -> None:
         """In the log once, until an instance could be made."""

@@ -58,7 +58,7 @@ def tell_of_container(left: "ContainerLeftover", state: State) -> None:
     about = {"event": "leftover_ended", "server": left.name, "container": left.id}
     log.warning("%s: %s", left.name, text, extra=about)
     writing = state.do(_note(left.name, text))
-    writing.add_done_callback(lambda done: done.exception())  # it is in the log, too
+    writing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it is in the log, too
 
 
 def _words(leftover: Leftover) -> str:

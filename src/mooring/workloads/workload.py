@@ -9,8 +9,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
+from typing import TypeVar
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.link import LinkState
@@ -47,10 +48,12 @@ __all__ = ["InstanceReport", "Workload"]
 
 log = logging.getLogger("mooring.workload")
 server_log = logging.getLogger("mooring.server")
+Made = TypeVar("Made", bound=Instance | None)
 
 ENDING = frozenset({State.DRAINING, State.STOPPING, State.STOPPED})
 TAKEN = {
-    "engine_unreachable": ReasonCode.ENGINE_UNREACHABLE,
+    "engine_gone": ReasonCode.ENGINE_UNREACHABLE,
+    "server_exited": ReasonCode.RESTARTING,
     "server_restarted": ReasonCode.RESTARTING,
 }
 """Instances that were lost through no fault of the server, by the reason of their end."""
@@ -117,6 +120,7 @@ class Workload:
                 on_paused=self._obstacles.on_paused,
                 on_progress=self._obstacles.on_progress,
                 on_engine=self._on_engine,
+                on_decided=self._on_decided,
             ),
             unfinished=self.unfinished,
             clock=clock,
@@ -210,18 +214,21 @@ class Workload:
         return None if self._crew.spares else self._refusal_when_full(1)
 
     async def acquire(self, *, expendable: bool = False) -> Channel:
-        """An instance nobody has spoken to."""
-        return await self._lend(self._crew.spares, expendable=expendable)
-
-    async def _lend(self, spares: list[Instance], *, expendable: bool = False) -> Instance:
+        """An instance nobody has spoken to: one that comes back, a spare, or a new one."""
         await self.supervisor.admit()
-        if spares and not self._crew.maker.may_return:
-            instance = spares.pop(0)
+        instance = None if expendable else await self._regain()
+        if instance is None and (instance := self._crew.take_spare()) is not None:
             self._spares_lost = 0  # this one stayed
-        else:
+        if instance is None:
             instance = await self._launch()
         self._crew.lend(instance, self._clock(), expendable=expendable)
         return instance
+
+    async def _regain(self) -> Instance | None:
+        """A container that somebody has restarted is gone on with, and not replaced."""
+        if not self._crew.maker.may_return:
+            return None
+        return await self._made(self._crew.maker.regain)
 
     def spoke(self, channel: Channel) -> None:
         """It works; so the workload does, and is in use: a spare is worth having."""
@@ -259,11 +266,16 @@ class Workload:
         self.supervisor.idle()
 
     async def _launch(self) -> Instance:
+        if (full := self._refusal_when_full(0)) is not None:
+            self._obstacles.met(full)
+            raise full
+        return await self._made(self._crew.maker.start)
+
+    async def _made(self, make: Callable[[Mapping[str, str]], Awaitable[Made]]) -> Made:
+        """What `make` gives, and what is to be done if it cannot."""
         self._launching += 1
         try:
-            if (full := self._refusal_when_full(0)) is not None:
-                raise full
-            instance = await self._crew.maker.start(await self._look_up())
+            instance = await make(await self._look_up())
         except (UserError, ServerFailed) as error:
             # It could when we looked before listening: a program was removed, a directory renamed.
             self.supervisor.cannot_start(error)
@@ -273,6 +285,11 @@ class Workload:
             raise
         finally:
             self._launching -= 1
+        if instance is None:
+            return instance
+        if self._is_unwanted:
+            self._dismiss(instance, "somebody has removed another")
+            raise Unavailable(f"{self.name} is ending", code="shutting_down")
         self._obstacles.none()
         self.supervisor.instance_started(instance.n, instance.started_at)
         log.debug(
@@ -396,7 +413,7 @@ class Workload:
         others_work = bool(self._crew.working)
         if exit.error is not None:
             self.supervisor.cannot_start(exit.error)
-        elif exit.is_its_own:
+        elif exit.is_its_own and not instance.was_meddled_with:
             self.supervisor.instance_exited(instance.n, since, str(exit), others_working=others_work)
         elif (code := TAKEN.get(exit.reason)) is not None:
             self.supervisor.instance_taken(instance.n, str(exit), code=code, others_working=others_work)
@@ -413,6 +430,23 @@ class Workload:
     def _on_engine(self, trouble: MooringError | None) -> None:
         if not self._is_parted:
             self._obstacles.on_engine(trouble, others_working=bool(self._crew.working))
+
+    def _on_decided(self) -> None:
+        """One that others have ended has come back, or does not. If no session waits for it, we keep it."""
+        if self._crew.maker.may_return and not self._is_parted and self.supervisor.state not in ENDING:
+            self._spawn(self._keep_returned(), "keeping what others have restarted")
+        else:
+            self._someone_must_try()
+
+    async def _keep_returned(self) -> None:
+        try:
+            instance = await self._regain()
+        except MooringError as error:
+            log.debug("%s: what came back cannot be gone on with: %s", self.name, error.message)
+        else:
+            if instance is not None:
+                self._crew.spares.append(instance)
+        self._someone_must_try()
 
     def _on_removed(self, container: str) -> None:
         """Somebody has removed one of its containers. So it is not wanted any more, and ends: just once."""
@@ -467,6 +501,8 @@ class Workload:
             asyncio.get_running_loop().call_soon(self._someone_must_try)
 
     def _someone_must_try(self) -> None:
+        if self._is_parted or self._crew.maker.may_return:
+            return  # it is another's to do; or what is to come back is not there yet
         if self.supervisor.state is State.STARTING and not self._someone_tries():
             self._spawn(self._try(), "probing")
 
@@ -479,10 +515,12 @@ class Workload:
         if self._someone_tries():
             return
         try:
-            channel = await self._lend([])  # spares are for sessions
+            await self.supervisor.admit()
+            channel = await self._launch()
         except MooringError as error:
             log.debug("%s: no instance to speak to: %s", self.name, error.message)
             return
+        self._crew.lend(channel, self._clock())
         self.release(channel, await self.trial.run(channel, partial(self._note_works, channel)))
 
     def _about(self, instance: Instance, event: str) -> dict[str, object]:

@@ -9,6 +9,7 @@ import msgspec
 
 from mooring.cli.doctor.findings import Finding, Level
 from mooring.errors import MooringError
+from mooring.host.harbouring import engine_environment
 from mooring.host.places import Places
 from mooring.store.database import StoreError
 from mooring.store.peek import read_definitions
@@ -24,12 +25,12 @@ def check_engines(places: Places, environment: Mapping[str, str]) -> Iterator[Fi
 
 
 async def _look(wanted: str, names: list[str], environment: Mapping[str, str]) -> Finding:
-    from mooring.runtimes.containers.endpoints import candidates  # noqa: PLC0415 - only with containers
-    from mooring.runtimes.containers.harbour import find_engine  # noqa: PLC0415
+    from mooring.runtimes.containers.harbour import find_engine, places_to_look  # noqa: PLC0415 - only here
 
     who = ", ".join(names)
     try:
-        engine = await find_engine(wanted, candidates(wanted, environment, Path.home()))
+        looked_at = places_to_look(wanted, engine_environment(environment), Path.home())
+        engine = await find_engine(wanted, looked_at)
     except MooringError as error:
         return Finding("engine", Level.PROBLEM, f"{who}: {error.message}", error.hint)
     text = f"{engine.kind} {engine.version} answers at {engine.endpoint}, for {who}"

@@ -156,7 +156,10 @@ def check_leftovers(places: Places, daemon: Daemon) -> Iterator[Finding]:
             f"a daemon that was killed has left processes of {leftover.name}: pid {pids}",
             "the next daemon ends them: mooring daemon start",
         )
-    containers = containers_left(places)
+    containers, silent = containers_left(places)
+    for where in silent:
+        text = f"the container engine at {where} does not answer: what may be left there cannot be seen"
+        yield Finding("leftovers", Level.NOTE, text, "start it, and look again")
     for container in containers:
         yield Finding(
             "leftovers",
@@ -164,5 +167,5 @@ def check_leftovers(places: Places, daemon: Daemon) -> Iterator[Finding]:
             f"a daemon that was killed has left container {container.id[:12]} of {container.name}",
             "the next daemon removes it: mooring daemon start",
         )
-    if not left and not containers:
+    if not left and not containers and not silent:
         yield Finding("leftovers", Level.OK, "no process and no container is left of an earlier daemon")

@@ -4,6 +4,7 @@ What is done to each server runs in a thread of its own, because the daemon answ
 one only looks on. Whoever interrupts it stops waiting, and nothing else: the daemon goes on.
 """
 
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -25,6 +26,7 @@ AT_REST = frozenset({"ready", "stopped"})
 """Not worth a line while something is waited for: nothing goes on yet, or all is done and will be told."""
 HINDERED = frozenset({"engine_unreachable", "pull_failed"})
 """Reasons that nobody should wait for: it goes on by itself when what it needs is there."""
+_BYTES = re.compile(r", [0-9]+ of [0-9]+ MB$")
 CLEAR_LINE = "\r\x1b[2K"
 
 
@@ -72,6 +74,9 @@ class Progress:
 
     def show(self, states: dict[str, str]) -> None:
         """How each server is now."""
+        if not self._terminal:
+            # Elsewhere than on a line that changes, each layer of an image is news, but not each megabyte.
+            states = {name: _BYTES.sub("", text) for name, text in states.items()}
         news = {name: text for name, text in states.items() if self._shown.get(name) != text}
         if self._quiet or not news:
             return

@@ -20,7 +20,7 @@ from mooring.cli.service.managers import find_manager
 from mooring.cli.terminal.words import show_error
 from mooring.cli.uninstall.client_files import ClientFiles
 from mooring.errors import MooringError, Unavailable, UserError
-from mooring.host.harbouring import containers_left, end_containers_left
+from mooring.host.harbouring import containers_left, end_containers_left, known_owner
 from mooring.host.places import Places, find_places
 from mooring.runtimes.containers.logbook import Logbook
 from mooring.runtimes.roll import Roll
@@ -92,9 +92,8 @@ def _steps(places: Places) -> Iterator[Step]:
     if (servers := _servers(places)) is not None:
         text = f"stop the daemon, and with it {count(servers, 'server')}, after the calls in flight"
         yield Step(text, lambda: end_daemon(wait=True), is_first=True)
-    elif left := containers_left(places):
-        text = f"remove {count(len(left), 'container')} that a daemon which was killed has left"
-        yield Step(text, lambda: end_containers_left(places))
+    else:
+        yield from _containers(places)
     client_files = ClientFiles(places)
     if (plan := client_files.plan()) is not None:
         yield Step(plan, client_files.restore)
@@ -107,6 +106,17 @@ def _steps(places: Places) -> Iterator[Step]:
     if made:
         text = f"delete {count(len(made), 'file')} in {places.state}: servers, sessions, secrets, logs"
         yield Step(text, lambda: _delete(places, client_files))
+
+
+def _containers(places: Places) -> Iterator[Step]:
+    """Those that a daemon which was killed has left."""
+    left, silent = containers_left(places)
+    if left:
+        text = f"remove {count(len(left), 'container')} that a daemon which was killed has left"
+        yield Step(text, lambda: end_containers_left(places))
+    for where in silent:
+        what = f"what may be left there has the label dev.mooring.owner={known_owner(places)}"
+        click.echo(f"The container engine at {where} does not answer; {what}")
 
 
 def _servers(places: Places) -> int | None:

@@ -43,7 +43,7 @@ _REASONS = {
     Ending.REMOVED: "server_removed",
     Ending.RESTARTED: "server_restarted",
     Ending.CUT_OFF: "server_exited",
-    Ending.ENGINE_GONE: "engine_unreachable",
+    Ending.ENGINE_GONE: "engine_gone",
 }
 
 

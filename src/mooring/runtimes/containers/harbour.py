@@ -7,7 +7,7 @@ for good: if it goes, it is waited for, not replaced by another that happens to 
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mooring.errors import MooringError, Unavailable, UserError
@@ -19,7 +19,7 @@ from mooring.runtimes.containers.labels import Owner
 from mooring.runtimes.containers.wards import Wards
 from mooring.runtimes.containers.watch import Watch
 
-__all__ = ["Harbour", "find_engine"]
+__all__ = ["Harbour", "find_engine", "places_to_look"]
 
 log = logging.getLogger("mooring.containers")
 
@@ -46,6 +46,12 @@ async def find_engine(wanted: str, endpoints: list[Endpoint]) -> Engine:
     # What may not be used is there for sure; what does not answer may be a socket that was left.
     wrong.sort(key=lambda error: isinstance(error, Unavailable))
     raise wrong[0] if wrong else no_engine(wanted, [str(endpoint) for endpoint in endpoints])
+
+
+def places_to_look(wanted: str, environment: Mapping[str, str], home: Path) -> list[Endpoint]:
+    """`candidates` on this system. Raises UserError."""
+    # (A service may not have the variable that names it.)
+    return candidates(wanted, environment, home, runtime_dir=Path(f"/run/user/{os.getuid()}"))
 
 
 def _is_there(path: str) -> bool:
@@ -136,9 +142,10 @@ class Harbour:
     async def _meet(self) -> Engine:
         """Find it, and end what is left there before anything is made."""
         common, wanted = self._common, self._wanted
-        # (A service may not have the variable that names it.)
-        runtime_dir = Path(f"/run/user/{os.getuid()}")
-        endpoints = candidates(wanted, common.environment, common.home, runtime_dir=runtime_dir)
+        endpoints = places_to_look(wanted, common.environment, common.home)
+        before = common.logbook.last(wanted) if common.logbook is not None else None
+        if before is not None and _is_there(before.path) and before.url in [one.url for one in endpoints]:
+            endpoints = [before]  # volumes and images are there: another that answers is no substitute
         try:
             engine = await find_engine(wanted, endpoints)
         except UserError as error:

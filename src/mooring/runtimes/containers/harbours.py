@@ -76,6 +76,7 @@ class Harbours:
         self.adopted: set[str] = set()
         """Containers that another had made, and that are ours now."""
         self._all: dict[str, Harbour] = {}
+        self._sweeping = asyncio.Lock()
 
     def get(self, engine: str) -> "Harbour":
         """For the engine that was asked for."""
@@ -91,15 +92,16 @@ class Harbours:
             return
         from mooring.runtimes.containers.leftovers import end_container_leftovers  # noqa: PLC0415
 
-        for left in await end_container_leftovers(engine, self.owner.id, self._is_kept):
-            self.on_leftover(left)
+        async with self._sweeping:  # so that nothing is told of twice
+            for left in await end_container_leftovers(engine, self.owner.id, self._is_kept):
+                self.on_leftover(left)
 
     async def sweep_all(self) -> None:
         """The same in every engine that we, or one before us, ever used. One that is gone is left out."""
         await self._in_each_engine(self.sweep)
 
-    async def find_left(self) -> "list[ContainerLeftover]":
-        """What that would be about. Nothing is done about it."""
+    async def find_left(self) -> "tuple[list[ContainerLeftover], list[str]]":
+        """What that would be about, and which engines could not be asked. Nothing is done about it."""
         found: list[ContainerLeftover] = []
 
         async def look(engine: "Engine") -> None:
@@ -107,13 +109,14 @@ class Harbours:
 
             found.extend(await find_container_leftovers(engine, self.owner.id, self._is_kept))
 
-        await self._in_each_engine(look)
-        return found
+        return found, await self._in_each_engine(look)
 
-    async def _in_each_engine(self, do: "Callable[[Engine], Awaitable[None]]") -> None:
+    async def _in_each_engine(self, do: "Callable[[Engine], Awaitable[None]]") -> list[str]:
+        """Returns where that could not be done."""
+        silent: list[str] = []
         endpoints = self.logbook.endpoints() if self.logbook is not None else []
         if not endpoints:
-            return
+            return silent
         from mooring.runtimes.containers.engine import Engine  # noqa: PLC0415
 
         async def in_one(endpoint: Endpoint) -> None:
@@ -121,8 +124,10 @@ class Harbours:
                 await do(await Engine.meet(endpoint))
             except MooringError as error:
                 log.info("what may be left in the engine at %s stays: %s", endpoint, error.message)
+                silent.append(str(endpoint))
 
         await asyncio.gather(*map(in_one, endpoints))
+        return silent
 
     def _is_kept(self, container: str, whose: Owned, state: str) -> bool:
         if whose.owner.life == self.owner.life or container in self.adopted:

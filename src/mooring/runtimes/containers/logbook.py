@@ -40,15 +40,16 @@ class Logbook:
 
     def knows(self, wanted: str) -> bool:
         """Was there ever an engine when that was asked for?"""
-        return any(asked == wanted for asked, _ in self._entries())
+        return self.last(wanted) is not None
+
+    def last(self, wanted: str) -> Endpoint | None:
+        """Where that led to the last time; None: never, or that cannot be read."""
+        found = [endpoint for asked, endpoint in self._noted() if asked == wanted]
+        return found[-1] if found else None
 
     def endpoints(self) -> list[Endpoint]:
         """Where there were engines, each once."""
-        found: dict[str, Endpoint] = {}
-        for _, url in self._entries():
-            with contextlib.suppress(UserError):
-                found.setdefault(url, parse_endpoint(url, "the logbook"))
-        return list(found.values())
+        return list({endpoint.url: endpoint for _, endpoint in self._noted()}.values())
 
     def files(self) -> list[Path]:
         """Where that is."""
@@ -57,11 +58,13 @@ class Logbook:
         except OSError:
             return []
 
-    def _entries(self) -> list[tuple[str, str]]:
-        found = []
-        for path in sorted(self.files()):
-            with contextlib.suppress(OSError, UnicodeDecodeError), path.open() as file:
+    def _noted(self) -> list[tuple[str, Endpoint]]:
+        """What was asked for, and where that led to; the latest last."""
+        found: list[tuple[int, str, Endpoint]] = []
+        for path in self.files():
+            with contextlib.suppress(OSError, UnicodeDecodeError, UserError), path.open() as file:
                 wanted, _, rest = file.read(MAX_FILE_BYTES).partition("\n")
                 if rest.endswith("\n"):  # written to its end
-                    found.append((wanted, rest.removesuffix("\n")))
-        return found
+                    endpoint = parse_endpoint(rest.removesuffix("\n"), "the logbook")
+                    found.append((path.stat().st_mtime_ns, wanted, endpoint))
+        return [(wanted, endpoint) for _, wanted, endpoint in sorted(found)]

@@ -118,9 +118,15 @@ class Remainder:
 class Remains:
     """See the module."""
 
-    def __init__(self, on_removed: Callable[[str], None]) -> None:
-        """`on_removed` hears the id of a container that others have removed."""
+    def __init__(
+        self, on_removed: Callable[[str], None], on_decided: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_removed` hears the id of a container that others have removed.
+
+        `on_decided`: one that was held is not any more, whether it has come back or not.
+        """
         self._on_removed = on_removed
+        self._on_decided = on_decided
         self._left: dict[Remainder, asyncio.Task[None]] = {}
         self._closing = asyncio.Event()
 
@@ -204,6 +210,7 @@ class Remains:
         task = asyncio.create_task(self._see_to(rest, hold_s), name=f"what is left of {rest.container[:12]}")
         self._left[rest] = task
         task.add_done_callback(lambda task: self._on_done(rest, task))
+        rest.decided.add_done_callback(lambda _: call(self._on_decided))
 
     def _on_done(self, rest: Remainder, task: "asyncio.Task[None]") -> None:
         del self._left[rest]

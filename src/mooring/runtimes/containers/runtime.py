@@ -59,6 +59,7 @@ class ContainerRuntime:
         on_paused: Callable[[ContainerInstance, bool], None] = lambda instance, paused: None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         on_engine: Callable[[MooringError | None], None] = lambda trouble: None,
+        on_decided: Callable[[], None] = lambda: None,
         max_line_bytes: int = DEFAULT_LINE_BYTES,
         unfinished: Budget | None = None,
         patience: StopPatience | None = None,
@@ -67,6 +68,7 @@ class ContainerRuntime:
         """`on_removed`: somebody else has removed a container of ours, whose id this is; before `on_gone`.
 
         `on_engine`: the engine does not answer any more, for this reason; or (None) answers again.
+        `on_decided`: what others have ended they have started again, or not in time.
         """
         self.harbour = harbour
         self._on_stderr = on_stderr
@@ -80,7 +82,7 @@ class ContainerRuntime:
         self._clock = clock
         self._started = 0
         self._instances: set[ContainerInstance] = set()
-        self._remains = Remains(on_removed)
+        self._remains = Remains(on_removed, on_decided)
         self._closing: asyncio.Task[None] | None = None
         self._arriving: set[asyncio.Task[None]] = set()
         self._pulling = asyncio.Lock()
@@ -103,17 +105,32 @@ class ContainerRuntime:
 
     @property
     def may_return(self) -> bool:
-        """A container that ended is being started again by others, or may be: it is to be had by `start`."""
+        """A container that ended is being started again by others, or may be: `regain` has it."""
         return self._remains.may_return
+
+    async def regain(self, spec: ContainerSpec) -> ContainerInstance | None:
+        """Go on with a container that others have started again, without starting it. None: there is none.
+
+        Waits for one that may be, for a moment. Raises as `start` does.
+        """
+        self._check_open(spec)
+        container = await self._remains.claim(spec)
+        if container is None:
+            return None
+        try:
+            watch, engine = await self.harbour.watching(), await self.harbour.engine()
+            return await self._begin(spec, engine, watch, container, is_new=False)
+        except Refusal as refusal:
+            log.info("%s: %s", spec.name, refusal.message)
+            return None
 
     async def start(self, spec: ContainerSpec) -> ContainerInstance:
         """Run a container.
 
         1. Check what can be checked beforehand; have the engine, and hear what happens in it.
-        2. If somebody else has started one of ours again, that one will do: go on at 4, and do not start it.
-        3. Create it; if there is no image for it, bring that first.
-        4. Attach to it, so that nothing of what it says is missed.
-        5. Start it, and learn which life of it that is.
+        2. Create it; if there is no image for it, bring that first.
+        3. Attach to it, so that nothing of what it says is missed.
+        4. Start it, and learn which life of it that is.
         """
         # 1
         self._check_open(spec)
@@ -124,12 +141,6 @@ class ContainerRuntime:
         if self._is_image_due and spec.pull == "always":
             await self._ensure_image(engine, spec, afresh=True)
         self._is_image_due = False
-        # 2
-        if (container := await self._remains.claim(spec)) is not None:
-            try:
-                return await self._begin(spec, engine, watch, container, is_new=False)
-            except Refusal as refusal:
-                log.info("%s: %s", spec.name, refusal.message)
         self._check_open(spec)
         init = self._has_init
         try:
@@ -152,6 +163,8 @@ class ContainerRuntime:
         instance = self._new_instance(spec)
         instance.greet(passed)
         self._instances.add(instance)
+        if instance.is_paused:
+            self._on_paused(instance, True)
         self.harbour.adopt(passed.about.id)
         task = asyncio.create_task(self._arrive(instance, passed), name=f"adopting {passed.about.id[:12]}")
         self._arriving.add(task)
@@ -201,7 +214,7 @@ class ContainerRuntime:
         # Its name is ours to choose, so that it can be removed though we never hear its id.
         name = f"mooring-{spec.name}-{secrets.token_hex(6)}"
         body = creation(spec, Owned(self.harbour.owner, spec.name, spec.generation), init=self._has_init)
-        # 3
+        # 2
         try:
             container = await self._create(spec, engine, watch, name, body)
         except Refusal as refusal:
@@ -230,10 +243,10 @@ class ContainerRuntime:
         instance = self._new_instance(spec)
         instance.expect(engine, watch, container)
         try:
-            # 4
+            # 3
             upgraded = await engine.attach(container)
             instance.channel.connect(upgraded)
-            # 5
+            # 4
             if is_new:
                 await engine.start(container)
             seen = await engine.inspect(container)

@@ -13,7 +13,7 @@ from mooring.host.stop import Stop
 from tests.hosting import SCRIPTED, hosting
 from tests.mcp_client import emission
 from tests.stdio_client import Json, modern, speaking
-from tests.support import on_both_loops
+from tests.support import on_both_loops, until
 
 
 @on_both_loops
@@ -222,4 +222,26 @@ async def test_stdout_that_is_closed_ends_it() -> None:
         await client.request("x/hold")
         client.close_stdout()
         await client.request("x/echo")
+        assert await client.ended() == 0
+
+
+async def test_whoever_has_no_patience_is_told_that_the_server_cannot_be_reached_and_goes_on_when_it_can(
+    tmp_path: Path,
+) -> None:
+    socket = tmp_path / "server.sock"
+    async with speaking(f"unix:{socket}", patience_s=0) as client:
+        id = await client.request("tools/list")
+        error = (await client.answer(id))["error"]
+        assert error["data"] == {"reason": "unreachable", "retryable": True}
+        assert "not executed" in error["message"] and "no such socket" in error["message"]
+        async with hosting(listen={"unix": socket}):
+            await until(lambda: client.events("reachable"))
+            await client.initialize()
+            assert await client.text("echo", text="hello") == "hello"
+        # The session was opened, and its server is gone: what is asked for now is not waited for either.
+        id = await client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
+        assert (await client.answer(id))["error"]["data"]["reason"] in ("unreachable", "connection_lost")
+        id = await client.request("tools/list")
+        assert (await client.answer(id))["error"]["data"]["reason"] == "unreachable"
+        client.close_stdin()
         assert await client.ended() == 0

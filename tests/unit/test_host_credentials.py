@@ -25,22 +25,22 @@ def test_headers_that_cannot_be_set(name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["tok", "tok\n", "# mine\n\nname tok\n"])
-def test_a_token_file(tmp_path: Path, text: str) -> None:
+async def test_a_token_file(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"
     file.write_text(text)
     credentials = StoredCredentials([(b"X", b"y")], file)
     assert credentials.headers == [(b"X", b"y"), (b"Authorization", b"Bearer tok")]
-    assert not credentials.renew()
+    assert not await credentials.renew()
     file.write_text("other")
-    assert credentials.renew()
+    assert await credentials.renew()
     assert credentials.headers[-1] == (b"Authorization", b"Bearer other")
     file.unlink()
-    assert not credentials.renew()
+    assert not await credentials.renew()
 
 
-def test_no_token_file() -> None:
+async def test_no_token_file() -> None:
     credentials = StoredCredentials([], None)
-    assert credentials.headers == [] and not credentials.renew()
+    assert credentials.headers == [] and not await credentials.renew()
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class StoredCredentials:
             return self._fixed
         return [*self._fixed, (b"Authorization", b"Bearer " + self._token.encode())]
 
-    def renew(self) -> bool:
+    async def renew(self) -> bool:
         """Is there another token by now?"""
         if self._token_file is None:
             return False

@@ -22,7 +22,7 @@ from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.following import Ending, Follower, wait_s
 from mooring.remote.messages import EventMessages, JsonMessages, Messages
 from mooring.remote.policy import RemotePolicy
-from mooring.remote.reach import Reach
+from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.session import RemoteSession
 from mooring.remote.waits import delays_s
 from mooring.wire import jsonrpc
@@ -127,13 +127,15 @@ class Caller:
         return call.is_stream or (call.reads and repeats < self._policy.most_repeats)
 
     async def _attempt(self, call: Call) -> Outcome:
-        # 1
-        await self._reach.wait()
         try:
+            # 1
+            await self._reach.wait()
             standing = Standing() if call.is_modern else await self._session.settled()
             # 2
             call.sent = True
             response = await self._endpoint.post(call.line, self._headers(call, standing))
+        except Unreachable as error:
+            return Failure("unreachable", f"{error.message}; the call was not executed", retryable=True)
         except NotTrusted as error:
             return Failure("not_trusted", f"{error.message} ({error.hint})", retryable=True)
         except NotSent as error:
@@ -225,7 +227,8 @@ class Caller:
 
     async def _refused(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:
         """An error of HTTP's: the server's own words if it has any, or else ours."""
-        if response.status == 401 and self._endpoint.credentials.renew():
+        if response.status == 401 and not call.renewed and await self._endpoint.credentials.renew():
+            call.renewed = True
             log.info("the token has changed; trying again with the new one", extra={"event": "token_renewed"})
             return _Again()
         content_type, location = response.header(b"content-type") or b"", response.header(b"location")

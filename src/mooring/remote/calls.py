@@ -18,6 +18,7 @@ class Call:
         "line",
         "message",
         "method",
+        "renewed",
         "reopened",
         "sent",
         "session",
@@ -36,6 +37,8 @@ class Call:
         self.sent = False
         """The server may have it."""
         self.cancelled = False
+        self.renewed = False
+        """The server wanted other credentials, once."""
         self.reopened = False
         """The server forgot the session under it, once."""
         self.session: bytes | None = None

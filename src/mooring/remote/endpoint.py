@@ -25,7 +25,7 @@ class Credentials(Protocol):
         """To be sent with every request."""
         ...
 
-    def renew(self) -> bool:
+    async def renew(self) -> bool:
         """The server did not accept them: are there others by now?"""
         ...
 

@@ -12,7 +12,7 @@ from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.messages import EventMessages
 from mooring.remote.policy import RemotePolicy
-from mooring.remote.reach import Reach
+from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.waits import delays_s
 from mooring.wire.budget import Budget
 from mooring.wire.verdicts import Meaning, judge
@@ -32,6 +32,7 @@ class Ending(Enum):
     FORGOTTEN = "the server has forgotten the session"
     REFUSED = "the server does not resume the stream"
     NOT_TRUSTED = "the server is not trusted any more"
+    UNREACHABLE = "the server cannot be reached any more"
 
 
 class _Later(NamedTuple):
@@ -74,7 +75,7 @@ class Follower:
         pause_s, refused, delays = first_wait_s, 0, delays_s(self._policy)
         while refused < self._policy.most_refused_resumes:
             await asyncio.sleep(pause_s)
-            opened = await self._open(standing, last_event_id)
+            opened = await self._open(standing, last_event_id, is_waited_for=is_rest)
             if opened is Ending.REFUSED and last_event_id and not is_rest:
                 last_event_id, pause_s = "", next(delays)
                 continue
@@ -94,10 +95,15 @@ class Follower:
             refused, delays = 0, delays_s(self._policy)
         return Ending.REFUSED
 
-    async def _open(self, standing: Standing, last_event_id: str) -> "ClientResponse | Ending | _Later":
-        await self._reach.wait()
+    async def _open(
+        self, standing: Standing, last_event_id: str, *, is_waited_for: bool
+    ) -> "ClientResponse | Ending | _Later":
+        """`is_waited_for`: somebody has asked for what comes on it, and is told if it cannot be had."""
         try:
+            await self._reach.wait(for_ever=not is_waited_for)
             response = await self._endpoint.get(standing, last_event_id)
+        except Unreachable:
+            return Ending.UNREACHABLE
         except NotTrusted:
             return Ending.NOT_TRUSTED
         except NotSent as error:

@@ -14,7 +14,7 @@ from mooring.errors import MooringError
 from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.policy import RemotePolicy
-from mooring.remote.reach import Reach
+from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.session import RemoteSession
 from mooring.remote.waits import delays_s
 from mooring.wire.http import Headers
@@ -119,13 +119,13 @@ class Notes:
 
     async def _attempt(self, note: Note) -> float | None:
         """None: sent or dropped; otherwise after how many seconds to try again."""
-        await self._reach.wait()
         try:
+            await self._reach.wait()
             standing = await self._session.settled()
             if note.is_void() or (note.of_one_session and standing.generation != note.generation):
                 return None
             return await self._post(note, standing)
-        except NotTrusted as error:
+        except (NotTrusted, Unreachable) as error:
             log.warning("%s was dropped: %s", note.what, error.message)
             return None
         except NotSent as error:

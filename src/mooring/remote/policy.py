@@ -24,6 +24,8 @@ class RemotePolicy:
 
     first_wait_s: float = 0.1
     """Before the second attempt to reach a server; it doubles from there. A restart takes a second."""
+    patience_s: float | None = None
+    """For a server that cannot be reached, before whoever waits for it is told; None: for ever."""
     longest_wait_s: float = 5.0
     """Between two attempts. They go on for as long as there is a client."""
     default_retry_s: float = 1.0

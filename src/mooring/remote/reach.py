@@ -1,28 +1,42 @@
-"""Can the server be reached? One task finds out, everybody else waits for it.
+"""Can the server be reached? One task finds out, everybody else waits for it, as long as they may.
 
 It goes on for as long as there is a client. People hear of it once, and when the server is back.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from mooring.http.client import Client
 from mooring.http.client_errors import NotSent, NotTrusted
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.waits import delays_s
 
-__all__ = ["Reach"]
+__all__ = ["Reach", "Unreachable"]
 
 log = logging.getLogger("mooring.remote")
+
+
+class Unreachable(NotSent):
+    """It was waited for as long as somebody may wait, and nothing was sent."""
 
 
 class Reach:
     """Up until somebody could not send; then down until a connection can be made."""
 
-    def __init__(self, client: Client, url: str, policy: RemotePolicy) -> None:
+    def __init__(
+        self,
+        client: Client,
+        url: str,
+        policy: RemotePolicy,
+        on_change: Callable[[NotSent | None], None] = lambda why: None,
+    ) -> None:
+        """`on_change`: it cannot be reached any more, for this reason; or (None) can be again."""
         self._client = client
         self._url = url
         self._policy = policy
+        self._on_change = on_change
+        self._why = NotSent("it was never tried")
         self._up = asyncio.Event()
         self._up.set()
         self._probe: asyncio.Task[None] | None = None
@@ -32,12 +46,20 @@ class Reach:
         """As far as anybody knows."""
         return self._up.is_set()
 
-    async def wait(self) -> None:
-        """Until it is worth trying."""
-        await self._up.wait()
+    async def wait(self, *, for_ever: bool = False) -> None:
+        """Until it is worth trying. Raises Unreachable when patience is at its end."""
+        if self._up.is_set():
+            return
+        try:
+            async with asyncio.timeout(None if for_ever else self._policy.patience_s):
+                await self._up.wait()
+        except TimeoutError:
+            why = self._why
+            raise Unreachable(f"{self._url} cannot be reached: {why.message}", hint=why.hint) from why
 
     def lost(self, why: NotSent) -> None:
         """Somebody could not send."""
+        self._why = why
         if self._probe is None:
             log.warning(
                 "cannot reach %s (%s); waiting for it",
@@ -47,6 +69,7 @@ class Reach:
             )
             self._up.clear()
             self._probe = asyncio.create_task(self._find(), name="reach")
+            self._on_change(why)
 
     async def aclose(self) -> None:
         """Stop trying."""
@@ -64,8 +87,10 @@ class Reach:
                 break  # somebody answers: what is wrong is told to whoever asks next
             except NotSent as error:
                 log.debug("still not there: %s", error.message)
+                self._why = error
                 continue
             log.info("%s can be reached", self._url, extra={"event": "reachable", "url": self._url})
             break
         self._probe = None
         self._up.set()
+        self._on_change(None)

@@ -19,7 +19,7 @@ from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.messages import EventMessages, JsonMessages
 from mooring.remote.policy import RemotePolicy
-from mooring.remote.reach import Reach
+from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.waits import delays_s
 from mooring.wire import jsonrpc
 from mooring.wire.budget import Budget
@@ -153,7 +153,7 @@ class RemoteSession:
             await self._reach.wait()
             try:
                 return await self._ask_once(line, id, standing)
-            except NotTrusted:
+            except (NotTrusted, Unreachable):
                 raise
             except NotSent as error:
                 self._reach.lost(error)

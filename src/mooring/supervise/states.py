@@ -57,7 +57,7 @@ STATE_MEANING: dict[State, str] = {
 EVENT_MEANING: dict[Event, str] = {
     Event.START: "a generation of the workload begins",
     Event.STARTED: "an instance answered: it works",
-    Event.INSTANCE_LOST: "unasked exit, no other instance works, a restart is allowed at once",
+    Event.INSTANCE_LOST: "unasked exit, or its engine is gone; no other works, a restart is allowed at once",
     Event.RESTART_DELAYED: "unasked exit, the next restart has to wait",
     Event.RETRY_DUE: "the delay is over or was skipped, or there is demand in `failed`",
     Event.RESUMED: "the delay is over or was skipped, and other instances still work",

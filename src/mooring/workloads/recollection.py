@@ -22,7 +22,7 @@ class Ended(NamedTuple):
     exit: Exit
     ran_s: float
     how: str = ""
-    """The exit in words; or why it was given up."""
+    """The exit in words; or that it was given up."""
     container: str = ""
 
 

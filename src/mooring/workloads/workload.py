@@ -318,7 +318,7 @@ class Workload:
         if len(self._crew) + self._launching + wanted <= most:
             return None
         return Unavailable(
-            f"{self.name} has {most} processes, many of which are being stopped; no more are started",
+            f"{self.name} has {most} instances, many of which are being stopped; no more are started",
             code="too_many_processes",
             hint="a server should end when its input does; --eof-grace and --stop-grace end it sooner",
             retry_after_s=LOOK_AGAIN_S,
@@ -364,7 +364,7 @@ class Workload:
         outcome = await instance.stop()
         if outcome.survivors:
             log.error(
-                "%s: %s left processes that could not be ended: %s",
+                "%s: %s could not be ended: %s",
                 self.name,
                 instance.title,
                 ", ".join(map(str, outcome.survivors)),

@@ -3,6 +3,6 @@
 Owns finding an engine and talking to it, containers with their stdin and output, their exits, what becomes of
 them by others' hands, and removing them, and only ours.
 
-Does not know restart policy, MCP, or who reads what the program writes. Nothing here but values (`spec`,
-`passing`, `endpoints`) is imported unless a server is to run in a container.
+Does not know restart policy, MCP, or who reads what the program writes. Nothing here but values, and what
+leads to the rest (`harbours`), is imported unless a server is to run in a container.
 """

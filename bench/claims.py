@@ -27,6 +27,9 @@ FLAT = 1.15
 # Two ways to do the same work may differ by this much and cost the same: what windows of a second can tell.
 SAME = 1.05
 
+# A call to a container may take this much of what it takes by hand.
+ADDED = 1.1
+
 # Promise -> why it is not kept. Only shown while it is not.
 _OWN_PROCESSES = (
     "Mooring runs a server process for each session, the others one for all: each call then has a write, a "
@@ -46,6 +49,10 @@ REASONS: dict[str, str] = {
     "flat": (
         "the caches of the processor do not hold a thousand sessions and their servers; the instructions "
         "executed per call are the same from 32 sessions to 300 (callgrind, without the clock's ticks)"
+    ),
+    "container_p50": (
+        "the docker command copies bytes; in its place Mooring reads HTTP and JSON, checks and counts: some "
+        "110,000 instructions (callgrind), and the six system calls that two connections need (strace)"
     ),
 }
 
@@ -219,6 +226,28 @@ PROMISES = (
         "an entry put into 69 KiB of an editor's settings and out again",
         _of("edit_69k"),
     ),
+    _at_most(
+        ADDED,
+        "×",
+        "container_p50",
+        "p50 of one call after another in a container, against `docker run -i` by hand",
+        _against("container_p50", PIPE),
+    ),
+    _at_most(
+        ADDED,
+        "×",
+        "container_10ms",
+        "the same of a call that takes the server 10 ms",
+        _against("container_10ms", PIPE),
+    ),
+    _at_most(
+        200,
+        "ms",
+        "container_error",
+        "container killed: from the engine's event to the error at the caller, at worst",
+        _of("container_error"),
+    ),
+    _at_most(60, "MB", "rss_containers", "memory of the daemon with 50 containers", _of("rss_containers")),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
     _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),
 )

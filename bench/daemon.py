@@ -17,6 +17,7 @@ from bench.programs import FOLDER
 from bench.targets import Argv, Running, environment, free_port
 from mooring.api.client import ApiClient, NotRunning
 from mooring.host.places import Places
+from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.workloads.definition import ServerOptions, dump_options
 
 __all__ = ["Daemon", "daemon", "served_by_daemon"]
@@ -33,9 +34,10 @@ class Daemon:
         self.environment = _environment(places)
         self._api = ApiClient(places.socket)
 
-    def run(self, name: str, child: Argv) -> None:
-        """Give it a server; it may not be ready yet."""
-        options = ServerOptions(name=name, argv=tuple(child), env=environment())
+    def run(self, name: str, child: Argv, container: ContainerOptions | None = None) -> None:
+        """Give it a server, in a container or not; it may not be ready yet."""
+        variables = {} if container else environment()
+        options = ServerOptions(name=name, argv=tuple(child), container=container, env=variables)
         body = {"options": msgspec.json.decode(dump_options(options))}
         self._api.ask("PUT", f"/servers/{name}", body)
 

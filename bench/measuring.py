@@ -19,7 +19,7 @@ __all__ = ["Figures", "Group", "Plan", "Probe", "Progress", "Unable", "measure"]
 T = TypeVar("T")
 
 # Where the best window would be a boast, the worst one counts.
-WORST = frozenset({"generator_share", "sigterm_lost"})
+WORST = frozenset({"generator_share", "sigterm_lost", "container_error", "container_error_podman"})
 
 
 class Unable(Exception):

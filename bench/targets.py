@@ -32,10 +32,12 @@ __all__ = [
     "environment",
     "free_port",
     "modern_child",
+    "mooring_command",
     "native_child",
     "python_child",
     "serving",
     "spawned",
+    "started",
 ]
 
 Argv = list[str]
@@ -59,12 +61,13 @@ def python_child() -> Argv:
     return [sys.executable, "-m", "mooring.demo"]
 
 
-def _mooring(port: int, child: Argv, *options: str) -> Argv:
+def mooring_command(port: int, child: Argv, *options: str) -> Argv:
+    """Mooring itself, without a daemon."""
     return [mooring_program(), "run", "--foreground", "bench", "--port", str(port), *options, "--", *child]
 
 
 def _mooring_shared(port: int, child: Argv) -> Argv:
-    return _mooring(port, child, "--shared")
+    return mooring_command(port, child, "--shared")
 
 
 def _minimal(port: int, child: Argv) -> Argv:
@@ -93,7 +96,7 @@ def _npm_mcp_proxy(port: int, child: Argv) -> Argv:
 
 
 COMMANDS: dict[str, Callable[[int, Argv], Argv]] = {
-    MOORING: _mooring,
+    MOORING: mooring_command,
     SHARED: _mooring_shared,
     MINIMAL: _minimal,
     "pypi-mcp-proxy": _pypi_mcp_proxy,
@@ -166,7 +169,13 @@ def free_port() -> int:
 def spawned(name: str, child: Argv, wrapper: Sequence[str] = ()) -> Iterator[Running]:
     """A target just started, perhaps not listening yet; ended afterwards, with all it started."""
     port = free_port()
-    argv = [*wrapper, *COMMANDS[name](port, child)]
+    with started(name, [*wrapper, *COMMANDS[name](port, child)], port, child) as running:
+        yield running
+
+
+@contextmanager
+def started(name: str, argv: Argv, port: int, child: Argv) -> Iterator[Running]:
+    """A command that will serve that child at that port; ended afterwards, with all it started."""
     logs = FOLDER / "logs"
     logs.mkdir(exist_ok=True)
     with (logs / f"{name}.log").open("wb") as log:

@@ -1,7 +1,19 @@
 """What is measured, one module for each kind. Each has its `GROUPS`; none knows how results are shown."""
 
 from bench.measuring import Group
-from bench.rows import calls, daemons, editing, failing, instructions, memory, scaling, sizes, starting, ways
+from bench.rows import (
+    calls,
+    containers,
+    daemons,
+    editing,
+    failing,
+    instructions,
+    memory,
+    scaling,
+    sizes,
+    starting,
+    ways,
+)
 
 __all__ = ["GROUPS"]
 
@@ -16,4 +28,5 @@ GROUPS: tuple[Group, ...] = (
     *instructions.GROUPS,
     *daemons.GROUPS,
     *editing.GROUPS,
+    *containers.GROUPS,
 )

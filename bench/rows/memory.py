@@ -8,7 +8,7 @@ from bench.results import MINIMAL, MOORING, PEERS
 from bench.rows.fresh import from_scratch
 from bench.targets import SHARED, Running, native_child, serving, spawned
 
-__all__ = ["GROUPS"]
+__all__ = ["GROUPS", "helpers"]
 
 FEW, MANY = 50, 1000
 CALLS = "10000"
@@ -22,12 +22,16 @@ def _megabytes(running: Running) -> float:
 def _company(running: Running) -> str:
     """Who else is there because of the proxy."""
     servers = len(running.servers())
-    helpers = [process.pid for process in running.own_processes() if process.pid != running.process.pid]
-    text = f"{servers} server process{'' if servers == 1 else 'es'}"
-    if helpers:
-        megabytes = sum(map(rss_bytes, helpers)) / 1e6
-        text += f", {len(helpers)} helper{'' if len(helpers) == 1 else 's'} of {megabytes:.0f} MB"
-    return text
+    return f"{servers} server process{'' if servers == 1 else 'es'}{helpers(running)}"
+
+
+def helpers(running: Running) -> str:
+    """The proxy's own other processes, to be said after the number of its servers."""
+    found = [process.pid for process in running.own_processes() if process.pid != running.process.pid]
+    if not found:
+        return ""
+    megabytes = sum(map(rss_bytes, found)) / 1e6
+    return f", {len(found)} helper{'' if len(found) == 1 else 's'} of {megabytes:.0f} MB"
 
 
 def _used(target: str) -> Figures:

@@ -13,17 +13,16 @@ from bench.results import MOORING, PIPE, PYTHON_CHILD
 from bench.rows.fresh import from_scratch
 from bench.targets import Argv, environment, native_child, python_child, spawned
 
-__all__ = ["GROUPS", "run_s"]
+__all__ = ["GROUPS", "first_line_s", "run_s"]
 
 HELP_RUNS = 15
 
 
 def _start(target: str, *, python: bool = False) -> Figures:
     """From the start of the process to the first answer to a call. The bare pipe's is the server's own."""
-    first = _first_line if target == PIPE else _first_response
-    if python:
-        return Figures({"start" + PYTHON_CHILD: first(target, python_child())})
-    return Figures({"start": first(target, native_child())})
+    child = python_child() if python else native_child()
+    took_s = first_line_s(child) if target == PIPE else _first_response(target, child)
+    return Figures({"start" + (PYTHON_CHILD if python else ""): took_s})
 
 
 def _first_response(target: str, child: Argv) -> float:
@@ -33,7 +32,8 @@ def _first_response(target: str, child: Argv) -> float:
         return time.perf_counter() - began
 
 
-def _first_line(_: str, child: Argv) -> float:
+def first_line_s(child: Argv) -> float:
+    """From the start of a server on our pipes to its answer to a call."""
     call = {"name": "echo", "arguments": {"text": "hello world"}}
     messages = (*INTRODUCTION, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
     lines = b"".join(json.dumps(message).encode() + b"\n" for message in messages)

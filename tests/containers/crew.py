@@ -66,11 +66,17 @@ class Told:
 
     def __init__(self) -> None:
         self.stderr: list[str] = []
+        self.speakers: list[int] = []
+        """Who said each line of it, by pid."""
         self.gone: list[tuple[ContainerInstance, ContainerExit]] = []
         self.removed: list[str] = []
         self.paused: list[bool] = []
         self.progress: list[Progress] = []
         self.order: list[str] = []
+
+    def on_stderr(self, pid: int, text: str) -> None:
+        self.stderr.append(text)
+        self.speakers.append(pid)
 
     def on_gone(self, instance: ContainerInstance, exit: ContainerExit) -> None:
         self.gone.append((instance, exit))
@@ -103,7 +109,7 @@ async def running(
     home = harbour(engine, owner)
     runtime = ContainerRuntime(
         harbour=home,
-        on_stderr=lambda pid, text: told.stderr.append(text),
+        on_stderr=told.on_stderr,
         on_gone=told.on_gone,
         on_removed=told.on_removed,
         on_paused=lambda instance, paused: told.paused.append(paused),

@@ -7,6 +7,11 @@ from pathlib import Path
 Answer = bytes | None
 """None: says nothing, and keeps the connection open. Empty: closes it."""
 
+
+class Begun(bytes):
+    """An answer after which the connection is kept open, and nothing more comes."""
+
+
 VERSION = b'{"ApiVersion": "1.41", "MinAPIVersion": "1.24", "Arch": "amd64", "Version": "7"}'
 
 
@@ -51,6 +56,8 @@ class Scripted:
             else:
                 writer.write(said)
                 await writer.drain()
+                if isinstance(said, Begun):
+                    await reader.read()
         except (asyncio.CancelledError, asyncio.IncompleteReadError, OSError):
             pass
         finally:

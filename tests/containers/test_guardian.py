@@ -17,7 +17,7 @@ from pathlib import Path
 from mooring.runtimes.guardian import Guardian
 from tests.containers.engines import RealEngine
 from tests.containers.images import NAME, host_volumes
-from tests.support import PATIENCE_S, alive, until, within
+from tests.support import PATIENCE_S, alive, children, until, within
 
 TRAP = "trap 'echo SIGTERM >/told/$0; exit 0' TERM; "
 HEEDS_INPUT = TRAP + "echo up >/told/$0; cat; echo end of input >/told/$0"
@@ -113,6 +113,27 @@ async def test_what_a_killed_mooring_had_is_ended_and_removed(
         finally:
             for one in ours:
                 one.remove()
+
+
+async def test_let_go_while_containers_are_left_it_ends_them_and_leaves(
+    real_engine: RealEngine, tmp_path: Path
+) -> None:
+    """Their engine did not answer Mooring in time, which could wait no longer."""
+    async with within(PATIENCE_S * 3):
+        stubborn = Made(real_engine, tmp_path, HEEDS_NOTHING)
+        try:
+            await until(lambda: stubborn.told == "up")
+            guardian = Guardian(time.monotonic)
+            guardian.ensure()
+            guardian.register_container(stubborn.name, str(real_engine.socket))
+            pid = guardian.pid
+            await guardian.aclose()
+            assert pid in children(), "it takes longer than it is waited for"
+            await until(lambda: not stubborn.is_there)
+            await until(lambda: guardian.pid is None)
+            assert pid not in children()
+        finally:
+            stubborn.remove()
 
 
 # The Mooring that is killed

@@ -83,7 +83,7 @@ async def test_what_is_left_of_an_earlier_life_is_gone_before_anything_is_made(
     finally:
         await every.aclose()
         for container in (foreign, handed, ours):
-            real_engine.do("DELETE", f"/containers/{container}?force=1")
+            real_engine.do("DELETE", f"/containers/{container}?force=1&v=1")
 
 
 async def test_without_a_state_of_its_own_only_what_belongs_to_a_dead_process_is_left(
@@ -101,7 +101,7 @@ async def test_without_a_state_of_its_own_only_what_belongs_to_a_dead_process_is
         assert [left.id for left in told] == [dead] and alive in real_engine.containers()
     finally:
         await every.aclose()
-        real_engine.do("DELETE", f"/containers/{alive}?force=1")
+        real_engine.do("DELETE", f"/containers/{alive}?force=1&v=1")
 
 
 async def test_what_could_not_be_removed_because_the_engine_was_gone_is_when_it_is_back(

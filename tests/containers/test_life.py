@@ -271,6 +271,20 @@ async def test_without_its_init_process_it_runs_too(real_engine: RealEngine) -> 
         assert await heard.line(0) == b"ready"
 
 
+async def test_a_folder_is_shown_as_was_asked_for(real_engine: RealEngine, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("seen")
+    script = "cat /in/x; echo; echo y 2>/dev/null >/in/y || echo refused; exec cat"
+    async with within(60), running(real_engine) as runtime:
+        asked = shell(script)
+        for options, said in (("", b"seen"), ("z", b"seen"), ("ro,z", b"refused")):
+            folder = Volume.parse(f"{tmp_path}:/in:{options}")
+            instance = await runtime.start(replace(asked, volumes=(*asked.volumes, folder)))
+            heard = Heard()
+            instance.attach(heard)
+            instance.send(b"seen")
+            assert [await heard.line(0), await heard.line(1)] == [b"seen", said]
+
+
 async def test_it_has_the_network_that_was_asked_for(real_engine: RealEngine) -> None:
     ours = {path.name for path in Path("/sys/class/net").iterdir()}
     async with within(60), running(real_engine) as runtime:

@@ -2,22 +2,35 @@
 
 import asyncio
 import os
+import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from mooring.errors import MooringError, Unavailable, UserError
+from mooring.runtimes.containers import engine as engines
 from mooring.runtimes.containers import exchange as exchanging
+from mooring.runtimes.containers import harbour as harbouring
+from mooring.runtimes.containers import leftovers
 from mooring.runtimes.containers.endpoints import Endpoint
-from mooring.runtimes.containers.engine import Engine
+from mooring.runtimes.containers.engine import Engine, Removal
+from mooring.runtimes.containers.events import Event
 from mooring.runtimes.containers.exchange import exchange
-from mooring.runtimes.containers.failures import Refusal
+from mooring.runtimes.containers.failures import Refusal, engine_unreachable
 from mooring.runtimes.containers.harbour import find_engine
+from mooring.runtimes.containers.harbours import Harbours
+from mooring.runtimes.containers.labels import Owner
+from mooring.runtimes.containers.leftovers import Debt
 from mooring.runtimes.containers.lives import may_live, this_process
 from mooring.runtimes.containers.pulling import ensure_image
-from mooring.runtimes.containers.spec import ContainerSpec
-from tests.containers.scripted import VERSION, Answer, Scripted, answer
-from tests.support import on_both_loops, within
+from mooring.runtimes.containers.spec import ContainerSpec, Volume, check_spec
+from mooring.runtimes.containers.wards import Wards
+from mooring.runtimes.containers.watch import Watch
+from mooring.runtimes.guardian import Guardian
+from tests.containers.scripted import VERSION, Answer, Begun, Scripted, answer
+from tests.support import on_both_loops, until, within
 
 
 def known(path: Path) -> Engine:
@@ -37,6 +50,8 @@ async def test_only_no_such_container_is_a_removal_whatever_else_is_answered(tmp
         "h": b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\nshort",
         "i": b"SSH-2.0-OpenSSH\r\n",
         "j": b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "k": b'HTTP/1.1 200 X\r\n\r\n{"Id": "k", "State": {}}',
+        "l": b'HTTP/1.1 404 X\r\nContent-Length: 100\r\n\r\n{"message": "No such container: l"}',
     }
 
     def by_name(line: str) -> Answer:
@@ -47,7 +62,9 @@ async def test_only_no_such_container_is_a_removal_whatever_else_is_answered(tmp
         for name in answers:
             with pytest.raises(MooringError):
                 await engine.inspect(name)
+        answers["y"] = b"HTTP/1.1 404 Not Found\r\nContent-Type: x\r\n\r\nNo such container: y\r\n"
         answers["z"] = answer(b'{"message": "No such container: z"}', 404)
+        assert await engine.inspect("y") is None, "what it says ends with the connection"
         assert await engine.inspect("z") is None
 
 
@@ -161,6 +178,7 @@ async def test_what_is_gone_or_going_need_not_be_removed_again(tmp_path: Path) -
     said = {
         "gone": answer(b'{"message": "No such container: gone"}', 404),
         "going": answer(b'{"message": "removal of container going is already in progress"}', 409),
+        "there": answer(b"", 204),
         "stuck": answer(b'{"message": "device or resource busy"}', 500),
     }
     async with (
@@ -168,8 +186,9 @@ async def test_what_is_gone_or_going_need_not_be_removed_again(tmp_path: Path) -
         Scripted(tmp_path, lambda line: said[line.split("/")[3].partition("?")[0]]) as scripted,
     ):
         engine = known(scripted.path)
-        await engine.remove("gone")
-        await engine.remove("going")
+        assert await engine.remove("gone") is Removal.MISSING
+        assert await engine.remove("going") is Removal.OTHERS
+        assert await engine.remove("there") is Removal.OURS
         with pytest.raises(Refusal):
             await engine.remove("stuck")
         assert await asyncio.to_thread(engine.remove_now, "gone")
@@ -214,3 +233,176 @@ def test_whether_the_mooring_that_a_label_names_has_ended_can_be_seen() -> None:
     # Of a machine that went down nothing runs; what does is another machine's, at the same engine.
     before = f"{pid} {started} another-boot {namespace}"
     assert not lives(before) and lives(before, is_running=True)
+
+
+# What is wrong with the engine, and not with the server
+
+
+async def test_an_answer_that_cannot_be_read_says_nothing_of_the_server(tmp_path: Path) -> None:
+    for nonsense in (b"no JSON", b"{}", b"[7]", b'{"Id": 7, "Architecture": 7}', b"[" * 100_000):
+        async with within(), Scripted(tmp_path, lambda line, said=nonsense: answer(said)) as scripted:  # type: ignore[misc]
+            engine = known(scripted.path)
+            asked: list[Coroutine[object, object, object]] = [
+                engine.create("x", {}),
+                engine.inspect("x"),
+                engine.containers({}),
+            ]
+            if nonsense != b"{}":
+                asked.append(engine.image("x"))
+            for asking in asked:
+                with pytest.raises(Unavailable) as unreadable:
+                    await asking
+                assert unreadable.value.code == "engine_unreachable"
+                assert "cannot be read" in unreadable.value.message
+        scripted.path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("status", [400, 403, 500, 503])
+async def test_an_engine_that_refuses_to_tell_of_any_container_is_one_that_is_gone(
+    tmp_path: Path, status: int
+) -> None:
+    locked = answer(b'{"message": "database is locked"}', status)
+    async with within(), Scripted(tmp_path, lambda line: locked) as scripted:
+        with pytest.raises(Unavailable) as unlisted:
+            await known(scripted.path).containers({})
+        watch = Watch(known(scripted.path), "me")
+        with pytest.raises(Unavailable) as untold:
+            await watch.ensure()
+        for refused in (unlisted, untold):
+            assert refused.value.code == "engine_unreachable" and "is locked" in refused.value.message
+        await watch.aclose()
+
+
+async def test_whatever_an_engine_tells_it_is_listened_to_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So deep a nesting is no error of the decoder's own."""
+    told = [b"[" * 100_000 + b"\n", b'{"Action": "die", "Actor": {"ID": "c"}}\n']
+
+    def said(line: str) -> Answer:
+        text = told.pop(0) if told else b""
+        return Begun(b"HTTP/1.1 200 OK\r\n\r\n" + text)
+
+    class Ear:
+        happened: ClassVar[list[Event]] = []
+        on_event = happened.append
+
+        def on_gap(self) -> None:
+            pass
+
+    async with within(), Scripted(tmp_path, said) as scripted:
+        watch, ear = Watch(known(scripted.path), "me"), Ear()
+        watch.listen("c", ear)
+        await watch.ensure()
+        await until(lambda: ear.happened)
+        assert watch.streams == 2 and watch.is_open and "RecursionError" in caplog.text
+        await watch.aclose()
+
+
+# What is to be removed
+
+
+async def test_one_that_nobody_has_told_the_end_of_is_looked_for_again_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = answer(b'{"message": "No such container: x"}', 404)
+    guardian = Guardian(time.monotonic, command=["/no/such/program"])
+    async with within(), Scripted(tmp_path, lambda line: missing) as scripted:
+        engine = known(scripted.path)
+        engine.wards = Wards(guardian, "/x")
+
+        async def left_after(end: BaseException | str) -> tuple[object, bool]:
+            """How it goes, and whether the guardian still knows of it."""
+            coming: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            engine.wards.expect("x")
+            if isinstance(end, asyncio.CancelledError):
+                coming.cancel()
+            elif isinstance(end, BaseException):
+                coming.set_exception(end)
+            else:
+                coming.set_result(end)
+                engine.wards.name(end, "x")
+            debt = Debt("x", coming)
+            await debt.due()
+            return await debt.pay(engine), bool(guardian._registrations)
+
+        assert await left_after("the-id") == (Removal.MISSING, False)
+        assert await left_after(Refusal("creating", 500, "no")) == (Removal.MISSING, False)
+        unknown = (engine_unreachable("/x", "no answer"), asyncio.CancelledError())
+        for end in unknown:
+            assert await left_after(end) == (None, True)
+        monkeypatch.setattr(leftovers, "APPEARING_S", 0)
+        for end in unknown:
+            assert await left_after(end) == (Removal.MISSING, False)
+
+
+async def test_what_is_owed_is_owed_whatever_happens_and_those_who_make_it_are_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    monkeypatch.setattr(harbouring, "OWED_PAUSE_S", 0.01)
+    pay, is_mad = Debt.pay, True
+
+    def said(line: str) -> Answer:
+        return answer(VERSION if "/version" in line else b"[]" if "/json" in line else b"")
+
+    async def fail(debt: Debt, engine: Engine) -> Removal | None:
+        if is_mad:
+            raise RuntimeError("a bug")
+        return await pay(debt, engine)
+
+    monkeypatch.setattr(Debt, "pay", fail)
+    scripted = Scripted(tmp_path, said)
+    harbour = Harbours(Owner("me", "now"), {}, tmp_path).get(str(scripted.path))
+    coming = asyncio.create_task(asyncio.Event().wait())
+    harbour.owe([Debt("a"), Debt("b", coming)])
+    async with within():
+        await until(lambda: "a is not removed yet: there is no container engine" in caplog.text)
+        async with scripted:
+            await until(lambda: "a bug" in caplog.text)
+            is_mad = False
+            await until(lambda: set(harbour._owed) == {"b"})
+            assert any(line.startswith("DELETE") and "/a?" in line for line in scripted.asked)
+            await harbour.aclose()
+            assert coming.cancelled() and harbour._paying is None
+
+
+# Pulls that stall
+
+
+@pytest.mark.parametrize("said", [None, Begun(b"HTTP/1.1 200 OK\r\n\r\n" + b'{"status": "Waiting"}\n')])
+async def test_a_pull_of_which_nothing_is_heard_any_more_has_failed(
+    tmp_path: Path, said: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "SILENCE_S", 0.05)
+    missing = answer(b'{"message": "No such image: a/b"}', 404)
+    async with within(), Scripted(tmp_path, lambda line: said if "create" in line else missing) as scripted:
+        with pytest.raises(Unavailable) as stalled:
+            spec = ContainerSpec(name="tool", image="a/b")
+            await ensure_image(known(scripted.path), spec, lambda progress: None, afresh=True)
+        assert stalled.value.code == "pull_failed" and "0.05 s" in stalled.value.message
+
+
+# What is there, and not for us to see
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody who may not")
+async def test_what_lies_in_a_folder_of_others_is_not_missing(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0o700)
+    (hidden / "data").mkdir()
+    async with within(), Scripted(hidden, lambda line: answer(VERSION)) as scripted:
+        for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+            folder.chmod(0o755)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(UserError) as forbidden:
+                await find_engine("auto", [Endpoint(str(scripted.path), "")])
+            check_spec(ContainerSpec(name="tool", image="a", volumes=(Volume(str(hidden / "data"), "/x"),)))
+            with pytest.raises(UserError) as missing:
+                check_spec(
+                    ContainerSpec(name="tool", image="a", volumes=(Volume(str(tmp_path / "no"), "/x"),))
+                )
+        finally:
+            os.seteuid(0)
+        assert forbidden.value.code == "engine_forbidden" and missing.value.code == "bad_volume"

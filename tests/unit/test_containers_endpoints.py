@@ -97,6 +97,38 @@ def test_the_context_that_docker_would_use_is_used(tmp_path: Path) -> None:
     assert "/c/docker.sock" not in paths("podman", {}, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "material", "is_refused"),
+    [
+        ({"Host": "tcp://h:2376"}, "docker/cert.pem", True),
+        ({"Host": "tcp://h:2376"}, "docker/ca.pem", True),
+        ({"Host": "tcp://h:2376", "SkipTLSVerify": True}, "", True),
+        ({"Host": "tcp://h:2375", "SkipTLSVerify": False}, "", False),
+        ({"Host": "tcp://h:2375"}, "kubernetes/ca.pem", False),
+        ({"Host": "unix:///c/docker.sock", "SkipTLSVerify": True}, "docker/ca.pem", False),
+    ],
+)
+def test_a_context_by_tls_is_refused_in_words(
+    tmp_path: Path, endpoint: dict[str, object], material: str, is_refused: bool
+) -> None:
+    folder = tmp_path / ".docker"
+    context(folder, "far", {"Name": "far", "Endpoints": {"docker": endpoint}})
+    if material:
+        file = folder / "contexts/tls" / hashlib.sha256(b"far").hexdigest() / material
+        file.parent.mkdir(parents=True)
+        file.touch()
+    if not is_refused:
+        assert len(paths("auto", {"DOCKER_CONTEXT": "far"}, tmp_path)) == 1
+        return
+    for ask in (
+        lambda: paths("auto", {"DOCKER_CONTEXT": "far"}, tmp_path),
+        lambda: as_named("docker", {"DOCKER_CONTEXT": "far"}, tmp_path),
+    ):
+        with pytest.raises(UserError) as refused:
+            ask()
+        assert refused.value.code == "engine_unsupported" and "'far'" in refused.value.message
+
+
 @pytest.mark.parametrize("meta", [{}, {"Endpoints": None}, {"Endpoints": {"docker": {"Host": 7}}}, []])
 def test_a_context_that_names_no_engine_is_an_error_and_not_skipped(tmp_path: Path, meta: object) -> None:
     context(tmp_path / ".docker", "broken", meta)

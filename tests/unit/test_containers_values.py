@@ -43,7 +43,7 @@ def test_what_was_asked_for_is_created() -> None:
         image="image",
         args=("--flag", "value"),
         env={"TOKEN": SECRET},
-        volumes=(Volume("/data", "/in", True), Volume("named", "/out")),
+        volumes=(Volume("/data", "/in", True, "z"), Volume("named", "/out")),
         network="none",
         memory_bytes=1 << 30,
         cpus=1.5,
@@ -54,7 +54,7 @@ def test_what_was_asked_for_is_created() -> None:
     body = creation(spec, OWNED, init=False)
     host = body.pop("HostConfig")
     assert body["Cmd"] == ["--flag", "value"] and body["User"] == "1000:1000"
-    assert host["Binds"] == ["/data:/in:ro", "named:/out"] and host["NetworkMode"] == "none"
+    assert host["Binds"] == ["/data:/in:ro,z", "named:/out"] and host["NetworkMode"] == "none"
     assert (host["Memory"], host["NanoCpus"], host["PidsLimit"]) == (1 << 30, 1_500_000_000, 7)
     assert host["ReadonlyRootfs"] and "/tmp" in host["Tmpfs"] and host["Init"] is False
     assert body.pop("Env") == [f"TOKEN={SECRET}"]
@@ -116,14 +116,36 @@ def test_an_image_by_its_id_is_not_pulled() -> None:
 
 @pytest.mark.parametrize(
     ("text", "volume"),
-    [("/a:/b", Volume("/a", "/b")), ("/a:/b:ro", Volume("/a", "/b", True)), ("v:/b:rw", Volume("v", "/b"))],
+    [
+        ("/a:/b", Volume("/a", "/b")),
+        ("/a:/b:ro", Volume("/a", "/b", True)),
+        ("v:/b:rw", Volume("v", "/b")),
+        ("/a:/b:z", Volume("/a", "/b", relabel="z")),
+        ("/a:/b:ro,Z", Volume("/a", "/b", True, "Z")),
+        ("/a:/b:z,ro", Volume("/a", "/b", True, "z")),
+        ("/a:/b:rw,z", Volume("/a", "/b", False, "z")),
+    ],
 )
 def test_volumes_are_read_as_docker_writes_them(text: str, volume: Volume) -> None:
     assert Volume.parse(text) == volume
     assert Volume.parse(str(volume)) == volume
 
 
-@pytest.mark.parametrize("text", ["/a", ":/b", "/a:b", "/a:/b:z", "/a:/b:ro:x", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/a",
+        ":/b",
+        "/a:/b:ro,ro",
+        "/a:b",
+        "/a:/b:x",
+        "/a:/b:ro:x",
+        "/a:/b:ro,rw",
+        "/a:/b:z,Z",
+        "/a:/b:ro,",
+        "",
+    ],
+)
 def test_what_is_no_volume_is_refused(text: str) -> None:
     with pytest.raises(UserError) as refused:
         Volume.parse(text)
@@ -269,7 +291,12 @@ def event(action: str, **attributes: str) -> bytes:
         (event("remove"), Event("c", Happened.REMOVED)),
         (event("kill", signal="15"), Event("c", Happened.MEDDLED)),
         (event("kill"), Event("c", Happened.MEDDLED)),
+        (event("kill", signal="SIGINT"), Event("c", Happened.MEDDLED)),
+        (event("kill", signal="3"), Event("c", Happened.MEDDLED)),
+        (event("stop"), Event("c", Happened.MEDDLED)),
         (event("kill", signal="9"), None),
+        (event("kill", signal="1"), None),
+        (event("kill", signal="SIGUSR1"), None),
         (event("restart"), Event("c", Happened.MEDDLED)),
         (event("start"), Event("c", Happened.STARTED)),
         (event("pause"), Event("c", Happened.PAUSED)),

@@ -18,6 +18,8 @@ from tests.containers.scripted import Answer, Scripted, answer
 from tests.support import until, within
 
 REQUEST = re.compile(r"(?P<method>\w+) /containers/(?P<name>[\w-]+)(?:/(?P<verb>\w+))?(?:\?(?P<how>\S+))? .*")
+EXITED, LEAVING = "e" * 64, "1" * 64
+"""By its id, whatever an engine says of it is final."""
 DONE = answer(b"", 204)
 MISSING = answer(b'{"message": "No such container: x"}', 404)
 RUNNING = answer(b'{"message": "You cannot remove a running container"}', 409)
@@ -101,7 +103,7 @@ async def test_each_is_ended_as_it_needs_and_removed(tmp_path: Path, monkeypatch
     monkeypatch.setattr(guardian_main, "EOF_GRACE_S", 1.0)
     monkeypatch.setattr(guardian_main, "TERM_GRACE_S", 1.0)
     there = {
-        "exited": FakeContainer(exited=True),
+        EXITED: FakeContainer(exited=True),
         "polite": heeding_sigterm(),
         "paused": heeding_sigterm(paused=True),
         "stubborn": stubborn(),
@@ -112,7 +114,7 @@ async def test_each_is_ended_as_it_needs_and_removed(tmp_path: Path, monkeypatch
         await end(scripted.path, *(name for name in there if name != "another"))
     sigterm = ["DELETE v=1", "unpause", "kill signal=SIGTERM", "DELETE v=1"]
     assert {name: container.done for name, container in there.items()} == {
-        "exited": ["DELETE v=1"],
+        EXITED: ["DELETE v=1"],
         "polite": sigterm,
         "paused": sigterm,
         "stubborn": [*sigterm, "DELETE force=1&v=1"],
@@ -124,11 +126,11 @@ async def test_each_is_ended_as_it_needs_and_removed(tmp_path: Path, monkeypatch
 
 @pytest.mark.usefixtures("_patient")
 async def test_those_that_leave_by_themselves_are_waited_for_no_longer(tmp_path: Path) -> None:
-    there = {"gone": FakeContainer(exited=True), "leaving": stubborn()}
+    there = {EXITED: FakeContainer(exited=True), LEAVING: stubborn()}
     async with within(), Scripted(tmp_path, engine(there)) as scripted:
         ending = asyncio.create_task(end(scripted.path, *there))
-        await until(lambda: there["leaving"].done and not there["gone"].is_there)
-        there["leaving"].is_running = False
+        await until(lambda: there[LEAVING].done and not there[EXITED].is_there)
+        there[LEAVING].is_running = False
         await ending
     assert [container.done for container in there.values()] == [["DELETE v=1"], ["DELETE v=1"]]
 
@@ -139,7 +141,6 @@ async def test_one_that_is_not_there_is_done_with(tmp_path: Path) -> None:
         assert not [line for line in scripted.asked if "force" in line]
 
 
-@pytest.mark.usefixtures("_patient")
 async def test_one_that_the_engine_was_about_to_make_is_removed_when_it_is_there(tmp_path: Path) -> None:
     there: dict[str, FakeContainer] = {}
     async with within(), Scripted(tmp_path, engine(there)) as scripted:
@@ -153,7 +154,7 @@ async def test_one_that_the_engine_was_about_to_make_is_removed_when_it_is_there
 @pytest.mark.usefixtures("_patient")
 async def test_one_that_is_being_removed_is_done_with(tmp_path: Path) -> None:
     async with within(), Scripted(tmp_path, lambda line: IN_PROGRESS) as scripted:
-        await end(scripted.path, "leaving")
+        await end(scripted.path, LEAVING)
         assert len(scripted.asked) == 1
 
 

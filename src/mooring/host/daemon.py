@@ -315,7 +315,7 @@ class Serving:
     def _unsettled(self) -> str:
         if self._following is not None and not self._following.done():
             return "the daemon before this one still finishes calls"
-        if self._sweeping is not None and not self._sweeping.done():
+        if self._harbours.is_sweeping or (self._sweeping is not None and not self._sweeping.done()):
             return "what an earlier daemon left in a container engine is being removed"
         return "" if self._fleet.is_settled else "a server is being started, stopped or changed"
 
@@ -345,7 +345,7 @@ class Serving:
         roll = Roll(self._options.places.roll, boot_id())
         leftovers = await succession.end(roll, is_lost=is_lost)
         await tell_of_leftovers(leftovers, self._state)
-        self._harbours.may_sweep = True
+        self._harbours.settle()
         self._sweep()
 
     async def listen(self) -> None:

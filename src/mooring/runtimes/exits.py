@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from mooring.errors import MooringError
 
-__all__ = ["CAN_PEEK", "UNKNOWN", "Exit", "ExitWatch", "peek", "reap"]
+__all__ = ["CAN_PEEK", "UNKNOWN", "Exit", "ExitWatch", "peek", "reap", "signal_name"]
 
 CAN_PEEK = hasattr(os, "waitid")
 """False on macOS before Python 3.13: there `peek` has to reap."""
@@ -54,11 +54,12 @@ class Exit(NamedTuple):
 
     def __str__(self) -> str:
         if self.signal is not None:
-            return f"signal {self.signal} ({_signal_name(self.signal)})"
+            return f"signal {self.signal} ({signal_name(self.signal)})"
         return "exit status unknown" if self.code is None else f"exit status {self.code}"
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Of that number; one that the system has no name for is called by it."""
     try:
         return signal.Signals(number).name
     except ValueError:

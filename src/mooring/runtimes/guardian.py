@@ -84,7 +84,7 @@ class Guardian:
 
         `where` its engine is: the absolute path of a socket, or HOST:PORT (an IPv6 address in brackets).
         """
-        if "\n" in where or " " in name:
+        if "\n" in where + name or " " in name:
             logger.debug("the guardian cannot be told of the container %r at %r", name, where)
         else:
             self._tell_of(f"@{name}", where)
@@ -94,14 +94,19 @@ class Guardian:
         self._tell_no_more_of(f"@{name}")
 
     async def aclose(self) -> None:
-        """Let it go, and reap it."""
+        """Let it go, and reap it; unless containers are left, of an engine that did not answer us in time.
+
+        Then it goes on without us, for some seconds, and is reaped when it has done what it can: here, if we
+        are still there.
+        """
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_future()
             if self._pid is None:
                 self._closing.set_result(None)
             self._close_pipe()
         await asyncio.wait((self._closing,), timeout=CLOSE_PATIENCE_S)
-        self.end_now()
+        if not any(who.startswith("@") for who in self._registrations):
+            self.end_now()
 
     def end_now(self) -> None:
         """End it without waiting for it to leave; blocks for the moment that this takes."""

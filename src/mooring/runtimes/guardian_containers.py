@@ -10,6 +10,7 @@ nor containers of one engine, as far as a handful of threads goes.
 """
 
 import http.client
+import re
 import socket
 import threading
 import time
@@ -24,6 +25,9 @@ LOOK_S = 0.1
 """Between two rounds of asking an engine; longer, if a round takes longer: then it has enough to do."""
 READ_BYTES = 4096
 """Of an answer; more than the words of any refusal."""
+BUSY_S = 15.0
+"""For an engine that has a lot to do, and says so."""
+_ID = re.compile("[0-9a-f]{64}")
 
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -47,19 +51,22 @@ class Engine:
     def __init__(self, where: str, names: set[str]) -> None:
         self._where = where
         self._left = names
+        self._answers = True
 
     def end(self, leave_by: float, term_by: float, kill_patience_s: float) -> None:
         """See `end_containers`."""
-        # 1. One that is not there may be about to come: Mooring was killed while the engine made it.
+        # 1. One without an id may be about to come: Mooring was killed while the engine made it. Then no
+        # answer is final: Podman says that it has removed one, and goes on making it.
         self._remove_until(leave_by, "v=1", may_come=True)
         # 2
         self._each(lambda name: self._terminate(name, term_by), term_by)
         self._remove_until(term_by, "v=1")
-        # 3. Many take an engine longer than that. As long as it gets on with them, it gets more time: Podman
+        # 3. Many take an engine longer than that. As long as it answers at all, it gets more time: Podman
         # leaves a container running if nobody waits for its removal any more.
-        before = len(self._left) + 1
-        while 0 < len(self._left) < before:
-            before = len(self._left)
+        give_up_at = time.monotonic() + BUSY_S
+        self._answers = True
+        while self._left and self._answers and time.monotonic() < give_up_at:
+            self._answers = False
             self._remove_until(time.monotonic() + kill_patience_s, "force=1&v=1")
 
     def _remove_until(self, until: float, how: str, *, may_come: bool = False) -> None:
@@ -67,7 +74,8 @@ class Engine:
 
         def attempt(name: str) -> None:
             status, words = self._ask("DELETE", f"/containers/{name}?{how}", until)
-            if _is_gone(status, words) and not (may_come and status == _NOT_FOUND):
+            self._answers = self._answers or status != 0
+            if _is_gone(status, words) and not (may_come and not _ID.fullmatch(name)):
                 self._left.discard(name)
 
         while self._left and (began := time.monotonic()) < until:

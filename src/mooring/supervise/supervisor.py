@@ -316,9 +316,7 @@ class Supervisor:
             text = f"restart {self._history.delayed} of {self._policy.attempts}"
             self._move(Event.RETRY_DUE, Reason(ReasonCode.RESTARTING, text))
 
-    def drain(
-        self, cause: str, *, code: ReasonCode = ReasonCode.SIGNAL, is_unwanted: bool = False
-    ) -> None:
+    def drain(self, cause: str, *, code: ReasonCode = ReasonCode.SIGNAL, is_unwanted: bool = False) -> None:
         """Shutdown begins: nothing is restarted any more.
 
         Sessions that still finish their calls may have an instance, so `admit` lets them pass,

@@ -277,8 +277,10 @@ class Workload:
         try:
             instance = await make(await self._look_up())
         except (UserError, ServerFailed) as error:
-            # It could when we looked before listening: a program was removed, a directory renamed.
-            self.supervisor.cannot_start(error)
+            # It could when we looked before listening: a program was removed, a directory renamed. Of one
+            # that works it says nothing more than that there is no other now.
+            if not self._crew.working:
+                self.supervisor.cannot_start(error)
             raise Unavailable(error.message, code="cannot_start", hint=error.hint) from error
         except Unavailable as error:
             self._obstacles.met(error)

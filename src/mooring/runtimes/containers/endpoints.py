@@ -139,16 +139,25 @@ def _context(environment: Mapping[str, str], home: Path) -> Endpoint | None:
         return None
     meta = folder / "contexts/meta" / hashlib.sha256(name.encode()).hexdigest() / "meta.json"
     try:
-        host = _read(meta)["Endpoints"]["docker"]["Host"]
+        endpoint = _read(meta)["Endpoints"]["docker"]
+        host = endpoint["Host"]
     except (KeyError, TypeError):
-        host = None
+        endpoint, host = {}, None
     if not isinstance(host, str) or not host:
         raise UserError(
             f"the Docker context {name!r} does not say where its engine is",
             code="no_engine",
             hint="choose another: docker context use default; or name the socket: --engine SOCKET",
         )
-    return parse_endpoint(host, f"the Docker context {name!r}")
+    source = f"the Docker context {name!r}"
+    if not host.startswith("unix:") and (endpoint.get("SkipTLSVerify") or _has_tls(folder, meta.parent.name)):
+        raise engine_unsupported(f"{host} (by TLS)", source)
+    return parse_endpoint(host, source)
+
+
+def _has_tls(folder: Path, context: str) -> bool:
+    """Are there a certificate, a key or an authority for the engine of a context? Then `docker` uses them."""
+    return any((folder / "contexts/tls" / context / "docker").glob("*.pem"))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -9,12 +9,14 @@ import http.client
 import platform
 import socket
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from enum import StrEnum
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
+from mooring.errors import Unavailable
 from mooring.runtimes.containers.endpoints import DOCKER, PODMAN, Endpoint
 from mooring.runtimes.containers.exchange import (
     Lines,
@@ -29,13 +31,15 @@ from mooring.runtimes.containers.failures import REFUSED, Refusal, engine_unreac
 from mooring.runtimes.containers.states import Seen
 from mooring.runtimes.containers.wards import Wards
 
-__all__ = ["Engine", "Image", "Listed"]
+__all__ = ["Engine", "Image", "Listed", "Removal"]
 
 ANSWER_S = 30.0
 """For an answer of the engine. It makes a container in half a second, on a machine that has far too much
 to do in several."""
 LOOK_S = 10.0
 """For an answer that takes it no work."""
+SILENCE_S = 120.0
+"""Without a word of a pull: a registry that stalls would hold it for ever. To unpack a layer takes less."""
 BLOCKING_S = 2.0
 """Where everything else waits meanwhile."""
 API = (1, 47)
@@ -43,6 +47,17 @@ API = (1, 47)
 ALREADY = 304
 CONFLICT = 409
 _SAME_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
+_T = TypeVar("_T")
+
+
+class Removal(StrEnum):
+    """Whose doing it is that a container is gone."""
+
+    OURS = "ours"
+    MISSING = "missing"
+    """It was not there when we came."""
+    OTHERS = "others"
+    """Somebody is at it already."""
 
 
 class Image(Struct, rename="pascal"):
@@ -51,6 +66,10 @@ class Image(Struct, rename="pascal"):
     id: str = ""
     architecture: str = ""
     os: str = ""
+
+
+class _Created(Struct, rename="pascal"):
+    id: str
 
 
 class Listed(Struct, rename="pascal"):
@@ -105,13 +124,13 @@ class Engine:
             if refusal.is_no_such_image:
                 return None
             raise
-        return msgspec.json.decode(reply.body, type=Image)
+        return self._decoded(reply, Image, f"looking for the image {name}")
 
     def pull(self, repository: str, tag: str) -> "contextlib.AbstractAsyncContextManager[Lines]":
         """Its progress, as lines of JSON."""
         path = target(self._prefix + "/images/create", fromImage=repository, tag=tag)
         doing = f"pulling {repository}"
-        return open_lines(self.endpoint, doing, "POST", path, timeout_s=ANSWER_S)
+        return open_lines(self.endpoint, doing, "POST", path, timeout_s=SILENCE_S, silence_s=SILENCE_S)
 
     # Containers
 
@@ -124,7 +143,7 @@ class Engine:
         except Refusal:
             self.wards.let_go(name)
             raise
-        container = str(msgspec.json.decode(reply.body)["Id"])
+        container = self._decoded(reply, _Created, "creating the container").id
         self.wards.name(container, name)
         return container
 
@@ -149,10 +168,7 @@ class Engine:
                 self.wards.let_go(container)
                 return None
             raise
-        try:
-            return msgspec.json.decode(reply.body, type=Seen)
-        except msgspec.DecodeError as error:
-            raise Refusal("looking at the container", reply.status, f"unreadable answer: {error}") from error
+        return self._decoded(reply, Seen, "looking at the container")
 
     async def kill(self, container: str, signal: str) -> None:
         """Send its first process a signal; that it does not run is fine."""
@@ -162,16 +178,27 @@ class Engine:
         """Let it go on; that it does is fine."""
         await self._do("unpausing the container", f"/containers/{container}/unpause")
 
-    async def remove(self, container: str) -> None:
-        """End and remove it, with its own volumes; that it is gone, or being removed, is fine."""
+    async def remove(self, container: str, *, may_come: bool = False) -> Removal:
+        """End and remove it, with its own volumes; that it is gone, or being removed, is fine.
+
+        `may_come`: the engine is perhaps still making it. Then that it is gone is no reason to forget it.
+        """
+        how = await self._remove(container)
+        if not may_come:
+            self.wards.let_go(container)
+        return how
+
+    async def _remove(self, container: str) -> Removal:
         path = target(f"/containers/{container}", force=1, v=1)
         try:
             await self._ask("removing the container", "DELETE", path)
         except Refusal as refusal:
-            being_removed = refusal.status == CONFLICT and "already in progress" in refusal.words
-            if not refusal.is_no_such_container and not being_removed:
-                raise
-        self.wards.let_go(container)
+            if refusal.is_no_such_container:
+                return Removal.MISSING
+            if refusal.status == CONFLICT and "already in progress" in refusal.words:
+                return Removal.OTHERS
+            raise
+        return Removal.OURS
 
     def remove_now(self, container: str) -> bool:
         """The same without giving the loop a turn: for when there is no time left. Was it done?"""
@@ -186,22 +213,30 @@ class Engine:
             connection.close()
 
     async def containers(self, filters: dict[str, list[str]]) -> list[Listed]:
-        """All containers that the filters admit, whatever their state."""
+        """All containers that the filters admit, whatever their state. That it refuses is `Unavailable`."""
         words = msgspec.json.encode(filters).decode()
         path = target("/containers/json", all=1, filters=words)
-        reply = await self._ask("listing containers", "GET", path)
         try:
-            return msgspec.json.decode(reply.body, type=list[Listed])
-        except msgspec.DecodeError as error:
-            raise Refusal("listing containers", reply.status, f"unreadable answer: {error}") from error
+            reply = await self._ask("listing containers", "GET", path)
+        except Refusal as refusal:
+            raise self._unusable(refusal.message) from refusal
+        return self._decoded(reply, list[Listed], "listing containers")
 
     @contextlib.asynccontextmanager
     async def events(self, filters: dict[str, list[str]]) -> AsyncIterator[Lines]:
-        """What happens to containers that the filters admit, as lines of JSON, from now on."""
+        """What happens to containers that the filters admit, as lines of JSON, from now on.
+
+        That it refuses is `Unavailable`.
+        """
         words = msgspec.json.encode({**filters, "type": ["container"]}).decode()
         path = target(self._prefix + "/events", filters=words)
         doing = "following what happens to containers"
-        async with open_lines(self.endpoint, doing, "GET", path, timeout_s=LOOK_S) as lines:
+        async with contextlib.AsyncExitStack() as stack:
+            opening = open_lines(self.endpoint, doing, "GET", path, timeout_s=LOOK_S)
+            try:
+                lines = await stack.enter_async_context(opening)
+            except Refusal as refusal:
+                raise self._unusable(refusal.message) from refusal
             yield lines
 
     async def _do(self, doing: str, path: str) -> None:
@@ -221,6 +256,17 @@ class Engine:
         if reply.status >= REFUSED:
             raise Refusal(doing, reply.status, reply.words)
         return reply
+
+    def _decoded(self, reply: Reply, kind: type[_T], doing: str) -> _T:
+        """What the answer says. One that cannot be read says nothing of the server: `Unavailable`."""
+        try:
+            return msgspec.json.decode(reply.body, type=kind)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise self._unusable(f"{doing}: its answer cannot be read ({error})") from error
+
+    def _unusable(self, why: str) -> Unavailable:
+        """It answers, but not as an engine in order does, whichever the server: later it may."""
+        return engine_unreachable(str(self.endpoint), why)
 
     def _blocking_socket(self) -> socket.socket:
         if not self.endpoint.path:

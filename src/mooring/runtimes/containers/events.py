@@ -20,7 +20,7 @@ class Happened(StrEnum):
     MEDDLED = "meddled"
     """Somebody has asked for its end or its restart; if it was not us, it was somebody else.
 
-    Not if it began with SIGKILL: so begins no restart.
+    Not if it began with SIGKILL: so begins no restart. SIGHUP, SIGUSR1 and their like ask for something else.
     """
     DIED = "died"
     REMOVED = "removed"
@@ -42,6 +42,8 @@ _ACTIONS = {
     "unpause": Happened.UNPAUSED,
     "oom": Happened.OUT_OF_MEMORY,
 }
+_SIGNALS = ("", "2", "INT", "3", "QUIT", "15", "TERM")
+"""By which an end is asked for; Podman may not tell which it was."""
 
 
 class Event(Struct, frozen=True):
@@ -65,7 +67,7 @@ def read_event(line: bytes) -> Event | None:
         return None
     if happened is None or not isinstance(container, str):
         return None
-    if action == "kill" and str(attributes.get("signal", "")).removeprefix("SIG") in ("9", "KILL"):
+    if action == "kill" and str(attributes.get("signal", "")).removeprefix("SIG") not in _SIGNALS:
         return None
     is_exit = happened is Happened.DIED and isinstance(code, str) and code.isdecimal()
     return Event(container, happened, int(code) if is_exit else None)

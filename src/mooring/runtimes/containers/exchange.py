@@ -7,8 +7,8 @@
 Connecting to a socket of the same machine takes some 50 µs, so none is kept: what a connection has seen can
 never be taken for the answer to something else, and one that broke concerns one request.
 
-Whatever is wrong below HTTP is `Unavailable` (engine_unreachable), or `UserError` (engine_forbidden). An
-answer that says no is a `Refusal`.
+Whatever is wrong below HTTP is `Unavailable` (engine_unreachable; `Silence` if it was connected to and then
+said nothing), or `UserError` (engine_forbidden). An answer that says no is a `Refusal`.
 """
 
 import asyncio
@@ -22,7 +22,13 @@ import httptools
 import msgspec
 
 from mooring.runtimes.containers.endpoints import Endpoint
-from mooring.runtimes.containers.failures import REFUSED, Refusal, engine_forbidden, engine_unreachable
+from mooring.runtimes.containers.failures import (
+    REFUSED,
+    Refusal,
+    Silence,
+    engine_forbidden,
+    engine_unreachable,
+)
 
 __all__ = ["Lines", "Reply", "Upgraded", "exchange", "open_lines", "target", "upgrade"]
 
@@ -44,7 +50,7 @@ class Reply(NamedTuple):
         """Its JSON; None if it is none."""
         try:
             return msgspec.json.decode(self.body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
 
     @property
@@ -81,6 +87,7 @@ class _Connection(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._size = 0
         self._is_upgraded = False
+        self._tells_its_end = False
         self.rest = b""
         self.status = 0
         self.head: asyncio.Future[int] = loop.create_future()
@@ -112,10 +119,15 @@ class _Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is None and self.status >= REFUSED and not self._tells_its_end:
+            self._settle(self.end, None)  # as Docker refuses to attach: what it says ends with the connection
         self.fail("the connection was closed" if exc is None else str(exc))
         self._settle(self.closed, None)
 
     # What the parser tells
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._tells_its_end |= name.lower() in (b"content-length", b"transfer-encoding")
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
@@ -149,9 +161,9 @@ class _Connection(asyncio.Protocol):
     def body(self) -> bytes:
         return b"".join(self._pieces)
 
-    def follow(self) -> "Lines":
+    def follow(self, silence_s: float | None) -> "Lines":
         """From here on the body is read line by line."""
-        self.lines = Lines(self)
+        self.lines = Lines(self, self._where, silence_s)
         for piece in self._pieces:
             self.lines.feed(piece)
         self._pieces.clear()
@@ -184,8 +196,10 @@ class _Connection(asyncio.Protocol):
 class Lines:
     """An answer that goes on. `async for` gives its lines; at its end it stops, or raises if it broke off."""
 
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: _Connection, where: Endpoint, silence_s: float | None) -> None:
         self._connection = connection
+        self._where = where
+        self._silence_s = silence_s
         self._lines: deque[bytes] = deque()
         self._unfinished: list[bytes] = []
         self._size = 0
@@ -232,7 +246,11 @@ class Lines:
             if self._is_over:
                 raise StopAsyncIteration
             self._news.clear()
-            await self._news.wait()
+            try:
+                async with asyncio.timeout(self._silence_s):
+                    await self._news.wait()
+            except TimeoutError as error:
+                raise Silence(str(self._where), self._silence_s or 0) from error
         line = self._lines.popleft()
         if self._paused and not self._lines:
             self._paused = False
@@ -248,32 +266,34 @@ async def exchange(
     body: bytes | None = None,
     *,
     timeout_s: float,
-    content_type: str = "application/json",
 ) -> Reply:
     """Send a request and wait for all of its answer, whatever it says."""
     async with _connected(where, timeout_s) as connection:
-        connection.transport.write(_request(method, path, body, content_type))
+        connection.transport.write(_request(method, path, body))
         await connection.end
         return Reply(connection.status, connection.body)
 
 
 @asynccontextmanager
 async def open_lines(
-    where: Endpoint, doing: str, method: str, path: str, *, timeout_s: float
+    where: Endpoint, doing: str, method: str, path: str, *, timeout_s: float, silence_s: float | None = None
 ) -> AsyncIterator[Lines]:
-    """Send a request whose answer goes on. `timeout_s` is for its beginning. Raises Refusal."""
+    """Send a request whose answer goes on. Raises Refusal.
+
+    `timeout_s` is for its beginning, `silence_s` between two lines; None: there may be nothing to tell.
+    """
     connection = await _connect(where, timeout_s)
     try:
         try:
             async with asyncio.timeout(timeout_s):
-                connection.transport.write(_request(method, path, None, ""))
+                connection.transport.write(_request(method, path, None))
                 status = await connection.head
                 if status >= REFUSED:
                     await connection.end
                     raise Refusal(doing, status, Reply(status, connection.body).words)
         except TimeoutError as error:
-            raise _too_slow(where, timeout_s) from error
-        yield connection.follow()
+            raise Silence(str(where), timeout_s) from error
+        yield connection.follow(silence_s)
     finally:
         await _closed(connection)
 
@@ -283,13 +303,13 @@ async def upgrade(where: Endpoint, doing: str, path: str, *, timeout_s: float) -
     connection = await _connect(where, timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
-            connection.transport.write(_request("POST", path, None, "", upgrades=True))
+            connection.transport.write(_request("POST", path, None, upgrades=True))
             await connection.end
         if connection.status != UPGRADED:
             raise Refusal(doing, connection.status, Reply(connection.status, connection.body).words)
     except TimeoutError as error:
         await _closed(connection)
-        raise _too_slow(where, timeout_s) from error
+        raise Silence(str(where), timeout_s) from error
     except BaseException:
         await _closed(connection)
         raise
@@ -303,7 +323,7 @@ async def _connected(where: Endpoint, timeout_s: float) -> AsyncIterator[_Connec
         async with asyncio.timeout(timeout_s):
             yield connection
     except TimeoutError as error:
-        raise _too_slow(where, timeout_s) from error
+        raise Silence(str(where), timeout_s) from error
     finally:
         await _closed(connection)
 
@@ -326,7 +346,7 @@ async def _connect(where: Endpoint, timeout_s: float) -> _Connection:
                     lambda: _Connection(where), where.host, where.port
                 )
     except TimeoutError as error:
-        raise _too_slow(where, bound_s) from error
+        raise engine_unreachable(str(where), f"no connection in {bound_s:g} s") from error
     except PermissionError as error:
         raise engine_forbidden(str(where)) from error
     except OSError as error:
@@ -334,17 +354,11 @@ async def _connect(where: Endpoint, timeout_s: float) -> _Connection:
     return connection
 
 
-def _too_slow(where: Endpoint, timeout_s: float) -> Exception:
-    return engine_unreachable(str(where), f"no answer in {timeout_s:g} s")
-
-
-def _request(
-    method: str, path: str, body: bytes | None, content_type: str, *, upgrades: bool = False
-) -> bytes:
+def _request(method: str, path: str, body: bytes | None, *, upgrades: bool = False) -> bytes:
     lines = [f"{method} {path} HTTP/1.1", "Host: engine", "User-Agent: mooring"]
     lines += ["Connection: Upgrade", "Upgrade: tcp"] if upgrades else ["Connection: close"]
     if body is not None:
-        lines += [f"Content-Type: {content_type}"]
+        lines += ["Content-Type: application/json"]
     if body is not None or method == "POST":
         lines += [f"Content-Length: {len(body or b'')}"]
     return "\r\n".join([*lines, "", ""]).encode("ascii") + (body or b"")

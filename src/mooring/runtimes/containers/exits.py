@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Self
 
 from mooring.errors import UserError
-from mooring.runtimes.exits import Exit
+from mooring.runtimes.exits import Exit, signal_name
 
 __all__ = ["ContainerExit", "Ending"]
 
@@ -120,5 +120,4 @@ class ContainerExit(Exit):
     def _code_words(self, code: int) -> str:
         if code <= BY_SIGNAL or self.out_of_memory:
             return f"exit status {code}"
-        name = str(Exit(None, code - BY_SIGNAL)).partition("(")[2].rstrip(")")
-        return f"exit status {code}, as by {name}"
+        return f"exit status {code}, as by {signal_name(code - BY_SIGNAL)}"

@@ -3,7 +3,7 @@
     no_engine              UserError      none of the usual sockets is there
     engine_forbidden       UserError      it is there, but not for us
     engine_unsupported     UserError      reached in a way that is not supported
-    engine_unreachable     Unavailable    it does not answer, or not in time: later it may
+    engine_unreachable     Unavailable    it does not answer, or not as one should: later it may
     image_missing          UserError      nowhere to be had under that name, or not to be pulled
     pull_failed            Unavailable    it could not be brought: the network, the registry
     wrong_architecture     UserError      the image is for another kind of machine
@@ -18,6 +18,8 @@ from mooring.errors import ServerFailed, Unavailable, UserError
 
 __all__ = [
     "Refusal",
+    "Silence",
+    "container_vanished",
     "engine_forbidden",
     "engine_unreachable",
     "engine_unsupported",
@@ -55,6 +57,15 @@ class Refusal(ServerFailed):
         """The same of an image."""
         words = self.words.lower()
         return self.status == NOT_FOUND and ("no such image" in words or "image not known" in words)
+
+
+class Silence(Unavailable):
+    """An engine has taken a request, and says nothing to it: whether it goes on with it, nobody knows."""
+
+    def __init__(self, where: str, seconds: float) -> None:
+        known = engine_unreachable(where, f"no answer in {seconds:g} s")
+        super().__init__(known.message, code=known.code, hint=known.hint, retry_after_s=known.retry_after_s)
+        self.seconds = seconds
 
 
 def no_engine(wanted: str, looked_at: Sequence[str]) -> UserError:
@@ -96,6 +107,16 @@ def engine_unreachable(where: str, why: str) -> Unavailable:
         code="engine_unreachable",
         hint="start it again; what ran in it is brought back by itself",
         retry_after_s=1.0,
+    )
+
+
+def container_vanished(name: str) -> Unavailable:
+    """Somebody clears away what does not run, and has met one that was about to."""
+    return Unavailable(
+        f"{name}: somebody has removed its container before it could be started",
+        code="engine_unreachable",
+        hint="another is made; if it happens again, look who removes containers: docker container prune?",
+        retry_after_s=0.5,
     )
 
 

@@ -16,6 +16,7 @@ from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.failures import engine_unreachable, no_engine
 from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.containers.labels import Owner
+from mooring.runtimes.containers.leftovers import Debt
 from mooring.runtimes.containers.wards import Wards
 from mooring.runtimes.containers.watch import Watch
 
@@ -23,6 +24,8 @@ __all__ = ["Harbour", "find_engine", "places_to_look"]
 
 log = logging.getLogger("mooring.containers")
 
+SWEEP_AGAIN_S = 60.0
+"""After the engine could not tell what is there."""
 OWED_PAUSE_S = 2.0
 """Between two attempts to remove what is left, while the engine does not answer."""
 
@@ -56,9 +59,12 @@ def places_to_look(wanted: str, environment: Mapping[str, str], home: Path) -> l
 
 def _is_there(path: str) -> bool:
     try:
-        return Path(path).exists()
-    except OSError:
+        Path(path).stat()  # (`exists` of newer Pythons does not tell what is hidden from what is not there)
+    except PermissionError:
         return True  # in a folder that we may not see: connecting to it says so
+    except OSError:
+        return False
+    return True
 
 
 class Harbour:
@@ -71,8 +77,10 @@ class Harbour:
         self._engine: Engine | None = None
         self._watch: Watch | None = None
         self._finding = asyncio.Lock()
-        self._owed: set[str] = set()
+        self._owed: dict[str, Debt] = {}
         self._paying: asyncio.Task[None] | None = None
+        self._is_swept = False
+        self._next_sweep_at = 0.0
 
     @property
     def known(self) -> Engine | None:
@@ -89,6 +97,8 @@ class Harbour:
         async with self._finding:
             if self._engine is None:
                 self._engine = await self._meet()
+            if not self._is_swept:
+                await self._sweep(self._engine)
             return self._engine
 
     async def watching(self) -> Watch:
@@ -103,7 +113,7 @@ class Harbour:
         """Another had made it; it is ours now."""
         self._common.adopted.add(container)
         if self._engine is not None:
-            self._engine.wards.take_in(container)
+            self._engine.wards.expect(container)
 
     def part_with(self, container: str) -> None:
         """It is another's from now on."""
@@ -111,36 +121,54 @@ class Harbour:
         if self._engine is not None:
             self._engine.wards.let_go(container)
 
-    def owe(self, containers: Iterable[str]) -> None:
-        """They are to be removed, and could not be: the engine did not answer those who had them."""
-        self._owed.update(containers)
+    def excuses(self, container: str) -> bool:
+        """See `Harbours.excuses`."""
+        return self._common.excuses(container)
+
+    def owe(self, debts: Iterable[Debt]) -> None:
+        """They are to be removed, and could not be: the engine did not answer those who had them.
+
+        Nobody goes on with them: one that another had made may be swept away as well.
+        """
+        for debt in debts:
+            self._owed[debt.name] = debt
+            self._common.adopted.discard(debt.container)
         if self._owed and self._paying is None:
             self._paying = asyncio.create_task(self._pay(), name="removing what is left in an engine")
 
     async def aclose(self) -> None:
-        """What is owed still, the next Mooring finds by its labels. Idempotent."""
-        if self._paying is not None:
-            self._paying.cancel()
-            await asyncio.wait([self._paying])
+        """What is owed still, the guardian removes, or the next Mooring finds by its labels. Idempotent."""
+        if (paying := self._paying) is not None:
+            paying.cancel()
+            await asyncio.wait([paying])
+        for debt in self._owed.values():
+            await debt.abandon()
+        self._owed.clear()
         if self._watch is not None:
             await self._watch.aclose()
 
     async def _pay(self) -> None:
-        engine = await self.engine()
-        while self._owed:
-            for container in tuple(self._owed):
-                try:
-                    await engine.remove(container)
-                except MooringError as error:
-                    log.debug("%s is not removed yet: %s", container[:12], error.message)
-                else:
-                    self._owed.discard(container)
-            if self._owed:
-                await asyncio.sleep(OWED_PAUSE_S)
-        self._paying = None
+        try:
+            while self._owed:
+                for debt in tuple(self._owed.values()):
+                    if await self._is_paid(debt):
+                        self._owed.pop(debt.name, None)
+                if self._owed:
+                    await asyncio.sleep(OWED_PAUSE_S)
+        finally:
+            self._paying = None
+
+    async def _is_paid(self, debt: Debt) -> bool:
+        try:
+            return debt.is_due and await debt.pay(await self.engine()) is not None
+        except MooringError as error:
+            log.debug("%s is not removed yet: %s", debt.container[:12], error.message)
+        except Exception:  # of one container; the others are owed all the same
+            log.exception("removing %s failed", debt.container[:12])
+        return False
 
     async def _meet(self) -> Engine:
-        """Find it, and end what is left there before anything is made."""
+        """Find it."""
         common, wanted = self._common, self._wanted
         endpoints = places_to_look(wanted, common.environment, common.home)
         before = common.logbook.last(wanted) if common.logbook is not None else None
@@ -155,5 +183,18 @@ class Harbour:
         engine.wards = Wards(common.guardian, str(engine.endpoint))
         if common.logbook is not None:
             common.logbook.note(wanted, engine.endpoint)
-        await common.sweep(engine)
         return engine
+
+    async def _sweep(self, engine: Engine) -> None:
+        """End what is left there, before anything is made. That it cannot be is no reason to make nothing."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_sweep_at:
+            return
+        self._next_sweep_at = now + SWEEP_AGAIN_S
+        try:
+            await self._common.sweep(engine)
+        except MooringError as error:
+            text = "what an earlier Mooring may have left at %s cannot be removed now: %s"
+            log.warning(text, engine.endpoint, error.message, extra={"event": error.code})
+        else:
+            self._is_swept = True

@@ -31,6 +31,9 @@ __all__ = ["Harbours", "passing_owner"]
 
 log = logging.getLogger("mooring.containers")
 
+EXCUSED_S = 60.0
+"""For the guardian of one that was killed to be done."""
+
 
 def passing_owner() -> str:
     """For a Mooring without a state of its own: one for each user of a machine, so that the next cleans up.
@@ -77,6 +80,7 @@ class Harbours:
         """Containers that another had made, and that are ours now."""
         self._all: dict[str, Harbour] = {}
         self._sweeping = asyncio.Lock()
+        self._excused_until = 0.0
 
     def get(self, engine: str) -> "Harbour":
         """For the engine that was asked for."""
@@ -85,6 +89,24 @@ class Harbours:
         if engine not in self._all:
             self._all[engine] = Harbour(engine, self)
         return self._all[engine]
+
+    @property
+    def is_sweeping(self) -> bool:
+        """Something is being ended, or looked for."""
+        return self._sweeping.locked()
+
+    def settle(self) -> None:
+        """The one before us has gone. Its guardian may still be at what was handed to us: see `excuses`."""
+        self.may_sweep = True
+        self._excused_until = asyncio.get_running_loop().time() + EXCUSED_S
+
+    def excuses(self, container: str) -> bool:
+        """Was it perhaps the one before us who has removed it, and nobody who wanted it gone?
+
+        Killed in the instant in which it hands over, its guardian does not know whose they are.
+        """
+        is_settling = not self.may_sweep or asyncio.get_running_loop().time() < self._excused_until
+        return is_settling and container in self.adopted
 
     async def sweep(self, engine: "Engine") -> None:
         """End what is left there of those who are no more. Raises MooringError if nothing can be learnt."""
@@ -130,7 +152,7 @@ class Harbours:
         return silent
 
     def _is_kept(self, container: str, whose: Owned, state: str) -> bool:
-        if whose.owner.life == self.owner.life or container in self.adopted:
+        if not self.may_sweep or whose.owner.life == self.owner.life or container in self.adopted:
             return True
         return not self.is_alone and may_live(whose.owner.process, is_running=state in ("running", "paused"))
 

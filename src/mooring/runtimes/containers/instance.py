@@ -12,7 +12,8 @@ Invariants:
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.runtimes.containers.attachment import Attachment
@@ -20,6 +21,7 @@ from mooring.runtimes.containers.endpoints import PODMAN
 from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.events import Event, Happened
 from mooring.runtimes.containers.exits import ContainerExit, Ending
+from mooring.runtimes.containers.failures import Silence
 from mooring.runtimes.containers.passing import ContainerPassport, PassedContainer
 from mooring.runtimes.containers.states import Seen, Verdict, judge
 from mooring.runtimes.containers.watch import Watch
@@ -45,6 +47,15 @@ NOT_EXECUTED = (126, 127)
 """By convention: the program was not found, or is none."""
 KILL_PATIENCE_S = 10.0
 """SIGKILL acts as soon as the engine and the kernel get to it, which takes seconds on a busy machine."""
+HURRIED_S = 3.0
+"""For an answer of the engine once there is no patience left; what it does not do then is done without us."""
+ARRIVAL_S = 60.0
+"""For one that another had to arrive, before it is stopped: more than it takes to meet an engine."""
+MEDDLED_S = 15.0
+"""An end so soon after somebody has asked for it is what was asked for: an engine itself waits for 10 s."""
+MOST_EARLY_LINES = 100
+"""Of stderr that come before we know its process; beyond that nobody waits for it."""
+_T = TypeVar("_T")
 
 
 class ContainerInstance:
@@ -74,8 +85,6 @@ class ContainerInstance:
         self.life = ""
         self.started_at = 0.0
         self.is_paused = False
-        self.was_meddled_with = False
-        """Somebody else has asked the engine for its end, or its restart."""
         self.channel = Attachment(
             max_line_bytes=max_line_bytes,
             unfinished=unfinished,
@@ -106,6 +115,9 @@ class ContainerInstance:
         self._output_bound: asyncio.TimerHandle | None = None
         self._told_code: int | None = None
         self._told_memory = False
+        self._meddled_at: float | None = None
+        self._exited_at: float | None = None
+        self._early: list[str] = []
         self._error: UserError | None = None
         self._is_removed = False
         self._is_being_removed = False
@@ -139,13 +151,13 @@ class ContainerInstance:
     def begin(self, seen: Seen, started_at: float) -> None:
         """It runs."""
         self.life, self.started_at = seen.state.started_at, started_at
-        # (Gone already, it has no process; its id has a number that no other has.)
-        self.pid = seen.state.pid or int(self.id[:7], 16)
+        self._be_known_as(seen.state.pid)
         self.look()
 
     def never_began(self) -> None:
         """It could not be started: nothing is heard of it any more."""
         self._is_parted = True
+        self._be_known_as(0)
         self._stop_listening()
         if self._looking is not None:
             self._looking.cancel()
@@ -228,14 +240,17 @@ class ContainerInstance:
         return self._is_removed
 
     @property
-    def is_leftover(self) -> bool:
-        """Nothing can hold its connection open but itself."""
-        return False
-
-    @property
     def was_asked_to_end(self) -> bool:
         """By us."""
         return self._ending is not None
+
+    @property
+    def was_meddled_with(self) -> bool:
+        """Somebody else has asked the engine for its end, or its restart, and that is why it ended."""
+        if self._meddled_at is None:
+            return False
+        now = asyncio.get_running_loop().time() if self._exited_at is None else self._exited_at
+        return now - self._meddled_at <= MEDDLED_S
 
     async def wait(self) -> ContainerExit:
         """Wait for its exit, as many as like."""
@@ -261,6 +276,23 @@ class ContainerInstance:
         """No more patience, now or later: a stop goes to SIGKILL at once."""
         if not self._hurried.done():
             self._hurried.set_result(None)
+
+    async def unless_hurried(self, request: Coroutine[Any, Any, _T]) -> _T:
+        """What the engine answers, which has bounds of its own; but once hurried, only HURRIED_S more for it.
+
+        Raises Silence then: an engine that accepts and does not answer must not hold up our own end.
+        """
+        asking = asyncio.ensure_future(request)
+        try:
+            await first_of(asking, self._hurried, timeout_s=None)
+            await first_of(asking, timeout_s=HURRIED_S)
+            if not asking.done():
+                raise Silence(str(self._engine.endpoint) if self._engine else "its socket", HURRIED_S)
+            return asking.result()
+        finally:
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait([asking])
 
     def end_now(self) -> None:
         """SIGKILL, and remove it; blocks for the moment that this takes."""
@@ -295,7 +327,9 @@ class ContainerInstance:
         """
         if self._is_parted or self._is_removed:
             return StopOutcome(self.exit, ())
-        await asyncio.shield(self._is_known)  # one that another had has perhaps not arrived yet
+        # (One that another had has perhaps not arrived yet; in vain if that takes too long.)
+        await first_of(self._is_known, self._hurried, timeout_s=ARRIVAL_S)
+        await first_of(self._is_known, timeout_s=HURRIED_S)
         # 1
         self.channel.close_input()
         # 2
@@ -329,8 +363,8 @@ class ContainerInstance:
             return False
         try:
             if self.is_paused:
-                await engine.unpause(self.id)
-            await engine.kill(self.id, "SIGTERM")
+                await self.unless_hurried(engine.unpause(self.id))
+            await self.unless_hurried(engine.kill(self.id, "SIGTERM"))
         except MooringError as error:
             log.debug("%r: no SIGTERM: %s", self, error.message)
             return False
@@ -346,8 +380,8 @@ class ContainerInstance:
         while True:
             try:
                 if self.is_paused:
-                    await engine.unpause(self.id)
-                await engine.remove(self.id)
+                    await self.unless_hurried(engine.unpause(self.id))
+                await self.unless_hurried(engine.remove(self.id))
                 return True
             except MooringError as error:
                 if isinstance(error, Unavailable) or loop.time() > deadline:
@@ -379,7 +413,8 @@ class ContainerInstance:
         """The engine tells something."""
         match event.happened:
             case Happened.MEDDLED:
-                self.was_meddled_with = self.was_meddled_with or self._ending is None
+                if self._ending is None:
+                    self._meddled_at = asyncio.get_running_loop().time()
                 return
             case Happened.OUT_OF_MEMORY:
                 self._told_memory = True
@@ -491,21 +526,35 @@ class ContainerInstance:
         if error is not None:
             exit = ContainerExit(exit.code, ending=exit.ending, out_of_memory=exit.out_of_memory, error=error)
         self._exited.set_result(exit)
+        loop = asyncio.get_running_loop()
+        self._exited_at = loop.time()
         self.is_paused = False
         self.channel.read_to_end()
         if exit.ending is not Ending.EXITED:
             # There is no end of its output to wait for.
             self.channel.abort()
-        loop = asyncio.get_running_loop()
         self._output_bound = loop.call_later(OUTPUT_GRACE_S, self._become_gone)
         self._become_gone_if_heard()
 
     # Its output
 
     def _on_text(self, text: str) -> None:
+        """Whoever looks for its last words does so by the number of its process."""
         if self._error is None:
             self._error = self.why_not(text)
-        self._on_stderr(self.pid, text)
+        self._early.append(text)
+        if self.pid or len(self._early) >= MOST_EARLY_LINES:
+            self._be_known_as(0)
+
+    def _be_known_as(self, pid: int) -> None:
+        """By that number, and what was said before as well. 0: by one that no other container has.
+
+        The number of its process cannot be known before it has begun, and not at all once it is gone.
+        """
+        self.pid = self.pid or pid or int(self.id[:7] or "0", 16)
+        early, self._early = self._early, []
+        for text in early:
+            call(self._on_stderr, self.pid, text)
 
     def _on_writable(self) -> None:
         if self.channel.receiver is not None:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 __all__ = ["PREFIX", "Owned", "Owner", "labels_of", "owned", "owner_filter"]
 
 PREFIX = "dev.mooring."
+MOST_DIGITS = 18
+"""Of a generation: whoever can make containers can write labels."""
 
 
 class Owner(NamedTuple):
@@ -50,9 +52,11 @@ def owned(labels: Mapping[str, str] | None) -> Owned | None:
     found = labels or {}
     owner, life = found.get(f"{PREFIX}owner", ""), found.get(f"{PREFIX}life", "")
     workload, generation = found.get(f"{PREFIX}workload", ""), found.get(f"{PREFIX}generation", "")
-    if not owner or not life or not workload or not generation.isdecimal():
+    process = found.get(f"{PREFIX}process")
+    is_number = generation.isascii() and generation.isdecimal() and len(generation) <= MOST_DIGITS
+    if not owner or not life or process is None or not workload or not is_number:
         return None
-    return Owned(Owner(owner, life, found.get(f"{PREFIX}process", "")), workload, int(generation))
+    return Owned(Owner(owner, life, process), workload, int(generation))
 
 
 def owner_filter(owner: str) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ not there now, but was before, is one that is gone, and not one that nobody has.
 import contextlib
 import hashlib
 import logging
+import os
 import re
 from pathlib import Path
 
@@ -33,7 +34,10 @@ class Logbook:
         name = hashlib.sha256(f"{wanted}\n{endpoint.url}".encode()).hexdigest()[:16]
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
-            (self._directory / name).write_text(f"{wanted}\n{endpoint.url}\n")
+            path = self._directory / name
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(f"{wanted}\n{endpoint.url}\n")
         except OSError as error:
             text = "%s cannot be written (%s): killed, Mooring may leave containers"
             log.warning(text, self._directory, error.strerror, extra={"event": "logbook_unwritable"})
@@ -54,7 +58,9 @@ class Logbook:
     def files(self) -> list[Path]:
         """Where that is."""
         try:
-            return [path for path in self._directory.iterdir() if _NAME.fullmatch(path.name)]
+            return [
+                path for path in self._directory.iterdir() if _NAME.fullmatch(path.name) and path.is_file()
+            ]
         except OSError:
             return []
 

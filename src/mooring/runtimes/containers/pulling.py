@@ -13,6 +13,7 @@ from mooring.errors import MooringError
 from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.failures import (
     Refusal,
+    Silence,
     image_missing,
     pull_failed,
     wrong_architecture,
@@ -127,5 +128,9 @@ async def ensure_image(
                     on_progress(progress)
     except Refusal as refusal:
         raise failure(spec, refusal.words) from refusal
+    except Silence as silence:
+        # The engine was there, and has begun: it is the registry that it waits for.
+        why = f"nothing was heard of it for {silence.seconds:g} s"
+        raise pull_failed(spec.name, spec.image, why) from silence
     if await engine.image(spec.image) is None:
         raise image_missing(spec.name, spec.image, "although the engine says that it was pulled")

@@ -16,10 +16,11 @@ from typing import Any
 
 from mooring.errors import MooringError
 from mooring.runtimes.containers.endpoints import DOCKER
-from mooring.runtimes.containers.engine import Engine
+from mooring.runtimes.containers.engine import Engine, Removal
 from mooring.runtimes.containers.events import Event, Happened
 from mooring.runtimes.containers.exits import ContainerExit, Ending
 from mooring.runtimes.containers.instance import ContainerInstance
+from mooring.runtimes.containers.leftovers import Debt
 from mooring.runtimes.containers.spec import ContainerSpec
 from mooring.runtimes.containers.watch import Watch
 from mooring.runtimes.output import call
@@ -67,8 +68,9 @@ class Remainder:
         self.spec = spec
         self.is_claimed = False
         self.state = _State.HELD
-        self.under_way: asyncio.Future[Any] | None = None
-        """What is still being done to it."""
+        self.debt = Debt(container)
+        self.is_asked_for = False
+        """By us, its end is: then that it is not there does not mean that others have removed it."""
         self.news = asyncio.Event()
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """It is no longer held."""
@@ -110,9 +112,9 @@ class Remainder:
         elif self.state is _State.STRAY:
             self.become(_State.DISPOSED)
 
-    async def remove(self) -> None:
-        """For good. Raises what is wrong with the engine."""
-        await self._engine.remove(self.container)
+    async def remove(self) -> Removal | None:
+        """For good; None: it may still come. Raises what is wrong with the engine."""
+        return await self.debt.pay(self._engine)
 
 
 class Remains:
@@ -145,6 +147,7 @@ class Remains:
             call(self._on_removed, instance.id)
             return
         rest = Remainder(instance.id, spec, engine, watch)
+        rest.is_asked_for = instance.was_asked_to_end
         hold_s = 0.0
         if exit is not None and exit.ending is Ending.RESTARTED and not instance.was_asked_to_end:
             rest.become(_State.STRAY)
@@ -167,10 +170,11 @@ class Remains:
         watch: Watch,
         after: "asyncio.Future[Any] | None" = None,
     ) -> None:
-        """Remove a container of ours, in the background; `after` that has come to an end."""
+        """Remove a container of ours, in the background; `after` that, which makes it, has come to an end."""
         rest = Remainder(container, spec, engine, watch)
         rest.become(_State.DISPOSED)
-        rest.under_way = after
+        rest.debt = Debt(container, after)
+        rest.is_asked_for = True
         self._look_after(rest, 0)
 
     async def claim(self, spec: ContainerSpec) -> str | None:
@@ -192,14 +196,14 @@ class Remains:
                 return rest.container
         return None
 
-    async def aclose(self) -> list[str]:
+    async def aclose(self) -> list[Debt]:
         """Remove them all, within bounds; returns those that could not be."""
         self._closing.set()
         for rest in self._left:
             rest.news.set()
         if self._left:
             await asyncio.wait(self._left.values(), timeout=CLOSING_S)
-        owed = [rest.container for rest in self._left]
+        owed = [rest.debt for rest in self._left]
         for task in tuple(self._left.values()):
             task.cancel()
         if self._left:
@@ -244,16 +248,19 @@ class Remains:
             rest.become(_State.DISPOSED)
 
     async def _remove(self, rest: Remainder) -> None:
-        if rest.under_way is not None:
-            await asyncio.wait([rest.under_way])
-            if not rest.under_way.cancelled():
-                rest.under_way.exception()
-        pause_s = FIRST_PAUSE_S
+        await rest.debt.due()
+        proves, pause_s = not rest.is_asked_for, FIRST_PAUSE_S
         while True:
             try:
-                await rest.remove()
-                return
+                how = await rest.remove()
             except MooringError as error:
+                # Perhaps it was heard, and only not answered: what is missing then may be our own doing.
+                proves = False
                 log.debug("%s is not removed yet: %s", rest.container[:12], error.message)
+            else:
+                if proves and how in (Removal.MISSING, Removal.OTHERS):
+                    call(self._on_removed, rest.container)
+                if how is not None:
+                    return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, SLOWEST_PAUSE_S)

@@ -22,10 +22,11 @@ from typing import Any
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.runtimes.containers.engine import Engine
 from mooring.runtimes.containers.exits import ContainerExit
-from mooring.runtimes.containers.failures import Refusal, wrong_architecture
+from mooring.runtimes.containers.failures import Refusal, container_vanished, wrong_architecture
 from mooring.runtimes.containers.harbour import Harbour
 from mooring.runtimes.containers.instance import ContainerInstance
 from mooring.runtimes.containers.labels import Owned
+from mooring.runtimes.containers.leftovers import Debt
 from mooring.runtimes.containers.passing import PassedContainer
 from mooring.runtimes.containers.pulling import Progress, ensure_image
 from mooring.runtimes.containers.remains import Remains
@@ -41,6 +42,8 @@ log = logging.getLogger("mooring.containers")
 DEFAULT_LINE_BYTES = 64 * 1024 * 1024
 _NO_INIT = ("docker-init", "container-init", "catatonit")
 """What an engine says of an init process that it does not have, or that the image has no place for."""
+TROUBLE = 500
+AGAIN_S = 0.5
 _FOREIGN = "exec format error"
 _INITS = ("[fatal tini", "catatonit")
 """How lines begin, or what is in them, by which an init process says that it cannot run the program."""
@@ -82,7 +85,7 @@ class ContainerRuntime:
         self._clock = clock
         self._started = 0
         self._instances: set[ContainerInstance] = set()
-        self._remains = Remains(on_removed, on_decided)
+        self._remains = Remains(lambda id: None if harbour.excuses(id) else on_removed(id), on_decided)
         self._closing: asyncio.Task[None] | None = None
         self._arriving: set[asyncio.Task[None]] = set()
         self._pulling = asyncio.Lock()
@@ -146,10 +149,14 @@ class ContainerRuntime:
         try:
             return await self._start_new(spec, engine, watch)
         except Refusal as refusal:
-            if not init or not any(word in refusal.words for word in _NO_INIT):
-                raise _reason(spec, refusal) from refusal
-            log.info("%s: without an init process: %s", spec.name, refusal.words, extra={"event": "no_init"})
-            self._has_init = False
+            if init and any(word in refusal.words for word in _NO_INIT):
+                self._has_init = False
+                about = {"event": "no_init"}
+                log.info("%s: without an init process: %s", spec.name, refusal.words, extra=about)
+            elif isinstance(error := _reason(spec, refusal), UserError) or refusal.status < TROUBLE:
+                raise error from refusal
+            else:  # it may have been in trouble for a moment
+                await asyncio.sleep(AGAIN_S)
         try:
             return await self._start_new(spec, engine, watch)
         except Refusal as refusal:
@@ -252,11 +259,13 @@ class ContainerRuntime:
             seen = await engine.inspect(container)
             instance.if_not_executed = await self._foreignness(engine, spec)
             if seen is None:
-                raise Refusal("starting the container", 404, "somebody has removed it at once")
+                raise Refusal("starting the container", 404, f"no such container: {container}")
             self._check_open(spec)
-        except BaseException:
+        except BaseException as error:
             instance.never_began()
             self._remains.dispose(container, spec, engine, watch)
+            if is_new and isinstance(error, Refusal) and error.is_no_such_container:
+                raise container_vanished(spec.name) from error
             raise
         self._instances.add(instance)
         instance.begin(seen, self._clock())
@@ -265,7 +274,11 @@ class ContainerRuntime:
     async def _foreignness(self, engine: Engine, spec: ContainerSpec) -> UserError | None:
         """What to say if its program cannot be executed. Asked once: many engines emulate, then it can be."""
         if spec.image not in self._foreign:
-            image = await engine.image(spec.image)
+            try:
+                image = await engine.image(spec.image)
+            except MooringError as error:
+                log.debug("%s: for which machines its image is: %s", spec.name, error.message)
+                return None  # it runs: that is worth more than words for what may never happen
             theirs = image.architecture if image is not None else ""
             is_foreign = theirs not in ("", engine.architecture)
             why = f"it is for {theirs}, and the engine runs on {engine.architecture}"
@@ -281,13 +294,17 @@ class ContainerRuntime:
             loop.create_unix_connection if connection.family == socket.AF_UNIX else loop.create_connection
         )
         try:
-            watch = await self.harbour.watching()
+            watch = await instance.unless_hurried(self.harbour.watching())
             watch.attend(self._on_engine)
-            instance.expect(await self.harbour.engine(), watch, passed.about.id)
+            engine = await self.harbour.engine()
+            if instance.exit is not None:
+                connection.close()
+                return  # its stop has waited long enough, and has left it to others
+            instance.expect(engine, watch, passed.about.id)
             self.harbour.adopt(passed.about.id)  # now that there is an engine, its guardian is told
             instance.channel.hold()
             transport, _ = await connect(lambda: instance.channel, sock=connection)
-        except (MooringError, OSError) as error:
+        except Exception as error:  # whatever it is: somebody may wait for it, to stop it
             connection.close()
             log.warning("%s: a container could not be taken over: %s", instance.name, error)
             instance.lose()
@@ -317,6 +334,8 @@ class ContainerRuntime:
         engine, watch = self.harbour.known, self.harbour.watch
         if engine is not None and watch is not None:
             self._remains.take(instance, spec, engine, watch)
+        else:  # another had it, and the engine was not to be met
+            self.harbour.owe([Debt(instance.id)])
 
     async def _ensure_image(self, engine: Engine, spec: ContainerSpec, *, afresh: bool) -> None:
         async with self._pulling:

@@ -39,6 +39,7 @@ __all__ = [
 
 Network = Literal["none", "bridge", "host"]
 Pull = Literal["missing", "always", "never"]
+Relabel = Literal["", "z", "Z"]
 
 MEMORY_BYTES = 2 * 1024**3
 """Unless asked otherwise. A browser that a server drives takes one; a leak is ended before the machine is."""
@@ -58,22 +59,28 @@ class Volume(NamedTuple):
     source: str
     target: str
     read_only: bool = False
+    relabel: Relabel = ""
+    """z or Z: where SELinux rules, the folder is labelled for containers; with Z for this one alone."""
 
     @classmethod
     def parse(cls, text: str) -> "Volume":
-        """As on a command line: SOURCE:TARGET[:ro|rw]. Raises UserError."""
+        """As on a command line: SOURCE:TARGET[:OPTIONS], of ro or rw, and z or Z. Raises UserError."""
         source, _, rest = text.partition(":")
-        target, _, mode = rest.partition(":")
-        if not source or not target.startswith("/") or mode not in ("", "ro", "rw"):
+        target, _, options = rest.partition(":")
+        asked = options.split(",") if options else []
+        access, labels = len({"ro", "rw"}.intersection(asked)), len({"z", "Z"}.intersection(asked))
+        is_clear = access <= 1 and labels <= 1 and access + labels == len(asked)
+        if not source or not target.startswith("/") or not is_clear:
             raise UserError(
                 f"{text!r} is no volume",
                 code="bad_volume",
                 hint="write it as SOURCE:/TARGET or SOURCE:/TARGET:ro",
             )
-        return cls(source, target, mode == "ro")
+        return cls(source, target, "ro" in asked, "z" if "z" in asked else "Z" if "Z" in asked else "")
 
     def __str__(self) -> str:
-        return f"{self.source}:{self.target}" + (":ro" if self.read_only else "")
+        options = ",".join(filter(None, ("ro" if self.read_only else "", self.relabel)))
+        return f"{self.source}:{self.target}" + (f":{options}" if options else "")
 
 
 class ImageName(NamedTuple):
@@ -132,7 +139,7 @@ def image_name(image: str) -> ImageName | None:
     if _IMAGE_ID.fullmatch(image):
         return None
     match = _IMAGE.fullmatch(image)
-    if match is None:
+    if match is None or {".", ".."} & set(match["repository"].split("/")):
         raise UserError(
             f"{image!r} is no name of an image", code="bad_image", hint="for example ghcr.io/OWNER/NAME:TAG"
         )
@@ -187,9 +194,12 @@ def _check_volume(spec: ContainerSpec, volume: Volume) -> None:
 
 def _exists(path: Path) -> bool:
     try:
-        return path.exists()
-    except OSError:
+        path.stat()  # (`exists` of newer Pythons does not tell what is hidden from what is not there)
+    except PermissionError:
         return True  # not for us to see; the engine may
+    except OSError:
+        return False
+    return True
 
 
 def creation(spec: ContainerSpec, owned: Owned, *, init: bool = True) -> dict[str, Any]:

@@ -5,7 +5,6 @@ same container, and another life.
 """
 
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
@@ -24,7 +23,6 @@ class State(Struct, rename="pascal"):
     exit_code: int = 0
     pid: int = 0
     o_o_m_killed: bool = False
-    error: str = ""
 
 
 class Seen(Struct, rename="pascal"):
@@ -32,12 +30,6 @@ class Seen(Struct, rename="pascal"):
 
     id: str
     state: State
-    config: dict[str, Any] = {}
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """What is written on it."""
-        return self.config.get("Labels") or {}
 
 
 class Verdict(StrEnum):

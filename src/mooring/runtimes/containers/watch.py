@@ -4,7 +4,7 @@ Invariants:
 - Between two streams there is a gap, in which anything may have happened. After each, everybody who listens
   is told so (`on_gap`), and looks for himself. So no event is missed for good, whatever becomes of a stream.
 - A stream that ends is opened again, for as long as anybody listens: at once, then less and less often.
-- What a listener raises is logged and harms nobody.
+- What a listener raises is logged and harms nobody; neither does what nobody has thought of.
 """
 
 import asyncio
@@ -128,6 +128,10 @@ class Watch:
                 # That a stream broke says nothing of the engine; that none can be opened does.
                 if self.streams == opened:
                     self._tell_trouble(error)
+            except Exception as error:  # whatever it is: of what happens from now on nobody else would tell
+                log.exception("following an engine's events failed")
+                if self.streams == opened:
+                    self._tell_trouble(engine_unreachable(str(self._engine.endpoint), repr(error)))
             finally:
                 self._is_open = False
                 self._attempts += 1

@@ -96,6 +96,8 @@ class Fleet:
         self._adding = asyncio.Lock()
         self._leaving: set[Generation] = set()
         self._tasks: set[asyncio.Task[int]] = set()
+        self._unwanted: dict[str, asyncio.Task[int]] = {}
+        """Ends that nobody asked for here, by the name of the server."""
         self._closing = False
 
     # What is known
@@ -238,6 +240,8 @@ class Fleet:
         """Have it run, now: also when it is waiting to be restarted."""
         server = self._get(name)
         await self._check_references(server.options)
+        if (ending := self._unwanted.get(name)) is not None:
+            await asyncio.wait([ending])  # nobody asked for that end, and who asks now wants it to be over
         async with server.lock:
             self._check_there(server)
             if server.live is not None and server.live.is_ending:
@@ -285,7 +289,9 @@ class Fleet:
         """Somebody has removed what it runs in: it ends, and is not begun again before it is asked for."""
         server = self._servers.get(generation.name)
         if server is not None and server.live is generation and not self._closing:
-            self._begin_task(self._stop_unwanted(server, generation, why))
+            ending = self._begin_task(self._stop_unwanted(server, generation, why))
+            self._unwanted[server.name] = ending
+            ending.add_done_callback(lambda _: self._unwanted.pop(server.name, None))
 
     async def _stop_unwanted(self, server: Server, generation: Generation, why: str) -> int:
         code = str(ReasonCode.REMOVED_OUTSIDE)

@@ -233,6 +233,8 @@ class Workload:
     def spoke(self, channel: Channel) -> None:
         """It works; so the workload does, and is in use: a spare is worth having."""
         self._note_works(channel)
+        if len(self._crew.spares) > self.definition.spare:
+            asyncio.get_running_loop().call_soon(self._trim_spares)  # when its link knows that it is live
         if channel in self._crew.lent and self._wants_spare() and self.supervisor.state is State.READY:
             self._spawn(self._make_spare(), "making a spare")
 
@@ -448,7 +450,14 @@ class Workload:
         else:
             if instance is not None:
                 self._crew.spares.append(instance)
+                self._trim_spares()
         self._someone_must_try()
+
+    def _trim_spares(self) -> None:
+        """One that came back to a session which has another by now is one too many."""
+        if self._crew.lent and all(s.state is LinkState.LIVE for s in self.proxy.sessions.values()):
+            while len(self._crew.spares) > self.definition.spare:
+                self._dismiss(self._crew.spares.pop(), "its session has another")
 
     def _on_removed(self, container: str) -> None:
         """Somebody has removed one of its containers. So it is not wanted any more, and ends: just once."""

@@ -71,6 +71,8 @@ class Remainder:
         self.debt = Debt(container)
         self.is_asked_for = False
         """By us, its end is: then that it is not there does not mean that others have removed it."""
+        self.is_unseen = False
+        """The engine was gone: what became of it meanwhile is to be seen before anything is done to it."""
         self.news = asyncio.Event()
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """It is no longer held."""
@@ -112,6 +114,10 @@ class Remainder:
         elif self.state is _State.STRAY:
             self.become(_State.DISPOSED)
 
+    async def is_there(self) -> bool:
+        """Raises what is wrong with the engine."""
+        return await self._engine.inspect(self.container) is not None
+
     async def remove(self) -> Removal | None:
         """For good; None: it may still come. Raises what is wrong with the engine."""
         return await self.debt.pay(self._engine)
@@ -148,6 +154,8 @@ class Remains:
             return
         rest = Remainder(instance.id, spec, engine, watch)
         rest.is_asked_for = instance.was_asked_to_end
+        is_lost = exit is not None and exit.ending is Ending.ENGINE_GONE
+        rest.is_unseen = is_lost and not instance.was_asked_to_end
         hold_s = 0.0
         if exit is not None and exit.ending is Ending.RESTARTED and not instance.was_asked_to_end:
             rest.become(_State.STRAY)
@@ -247,7 +255,21 @@ class Remains:
         if rest.state is state and state is _State.HELD:
             rest.become(_State.DISPOSED)
 
+    async def _is_still_there(self, rest: Remainder) -> bool:
+        """Asked for as long as that cannot be known: only what we have not begun to remove can be missed."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return await rest.is_there()
+            except MooringError as error:
+                log.debug("%s cannot be looked at yet: %s", rest.container[:12], error.message)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, SLOWEST_PAUSE_S)
+
     async def _remove(self, rest: Remainder) -> None:
+        if rest.is_unseen and not await self._is_still_there(rest):
+            call(self._on_removed, rest.container)
+            return
         await rest.debt.due()
         proves, pause_s = not rest.is_asked_for, FIRST_PAUSE_S
         while True:

@@ -117,11 +117,12 @@ class ContainerRuntime:
         Waits for one that may be, for a moment. Raises as `start` does.
         """
         self._check_open(spec)
+        # First: who claims one has to go on with it.
+        watch, engine = await self.harbour.watching(), await self.harbour.engine()
         container = await self._remains.claim(spec)
         if container is None:
             return None
         try:
-            watch, engine = await self.harbour.watching(), await self.harbour.engine()
             return await self._begin(spec, engine, watch, container, is_new=False)
         except Refusal as refusal:
             log.info("%s: %s", spec.name, refusal.message)

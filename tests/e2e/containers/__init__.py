@@ -1,0 +1,1 @@
+"""Servers in containers as a user has them: real engines, the real command line, a daemon, clients."""

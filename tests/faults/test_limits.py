@@ -57,7 +57,7 @@ async def test_sessions_that_come_and_go_faster_than_their_processes_end(
             assert answer.status == 503 and answer.headers["retry-after"] == "1"
             error = json.loads(answer.body)["error"]
             assert error["data"] == {"reason": "too_many_processes", "retryable": True}
-            assert "5 processes" in error["message"]
+            assert "5 instances" in error["message"]
         async with McpClient(host.port, path="/readyz") as probe:
             leaving = json.loads((await probe.raw("GET")).body)["instances"]
         assert [each["use"] for each in leaving] == ["stopping"] * 5

@@ -192,7 +192,7 @@ def test_volumes(text: str, volume: Volume) -> None:
         ("/a", "write it as SOURCE:/TARGET or SOURCE:/TARGET:ro"),
         ("/a:b", "is no volume"),
         (":/b", "is no volume"),
-        ("/a:/b:z", "is no volume"),
+        ("/a:/b:q", "is no volume"),
         ("/a:/b:ro:ro", "is no volume"),
         ("/a:/", "would hide all of the image"),
         ("/a:///", "would hide all of the image"),

@@ -77,7 +77,7 @@ async def living(state: Path, port: int = 0, **options: Any) -> AsyncIterator[Li
 async def test_a_server_from_the_first_to_the_last_word(tmp_path: Path) -> None:
     async with living(tmp_path) as life:
         about = await life.ask("GET", "/daemon")
-        assert holder(life.places.lock) == about
+        await until(lambda: holder(life.places.lock) == about)  # written as soon as it answers
         assert await life.ask("GET", "/servers") == []
         done = await life.run("one")
         assert done["changed"] and done["server"]["name"] == "one"

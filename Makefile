@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+JOBS   ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check format test test-slow bench bench-quick soak parts lock clean
@@ -40,7 +41,7 @@ parts: $(VENV)/.dev  ## Install the real clients, servers and the conformance su
 	@$(BIN)/python -m tests.parts
 
 test: $(VENV)/.dev parts  ## All tests but the long repetitions
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadgroup $(ARGS)
 
 test-slow: $(VENV)/.dev parts  ## The long repetitions
 	$(BIN)/python -m pytest -m slow --timeout 3600 $(ARGS)

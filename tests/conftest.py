@@ -19,6 +19,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Side by side (`-n 2`) a file stays in one process, and so do all tests of one container engine."""
+    for item in items:
+        parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+        together = parameters.get("real_engine", item.path)
+        item.add_marker(pytest.mark.xdist_group(str(together)))
+
+
 def _leaks(children_before: set[int], descriptors_before: dict[int, str]) -> str:
     new_children = children() - children_before
     now = open_descriptors()

@@ -1,6 +1,8 @@
 """Engines for all tests here: one of each kind for the whole run."""
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -8,12 +10,11 @@ from tests.containers.engines import ENGINES, RealEngine
 
 
 @pytest.fixture(scope="session", params=ENGINES)
-def real_engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RealEngine]:
+def real_engine(request: pytest.FixtureRequest) -> Iterator[RealEngine]:
     if lacks := ENGINES[request.param].lacks():
         pytest.skip(lacks)
-    engine = ENGINES[request.param](tmp_path_factory.mktemp(request.param))
+    # (Podman wants a short path.)
+    engine = ENGINES[request.param](Path(tempfile.mkdtemp(prefix=f"mooring-{request.param}-")))
     try:
         engine.set_up()
         yield engine

@@ -48,7 +48,7 @@ async def still_going(engine: RealEngine, id: str) -> bytes:
 async def test_a_removal_by_others_that_takes_long_is_told_all_the_same(
     real_engine: RealEngine, tmp_path: Path, says: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(instances, "REMOVING_S", 0.2)
+    monkeypatch.setattr(instances, "ENDING_S", 0.2)
     monkeypatch.setattr(remains, "HOLD_S", 0.2)
     told = Told()
     async with within(60), Relay(tmp_path, real_engine.socket) as relay, running(relay.path, told) as runtime:

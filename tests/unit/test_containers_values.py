@@ -186,7 +186,7 @@ OTHER = "2026-01-01T00:00:09.5Z"
         (seen(Status="running", Running=True, StartedAt=LIFE), Verdict.RUNS),
         (seen(Status="paused", Running=True, Paused=True, StartedAt=LIFE), Verdict.PAUSED),
         (seen(Status="created", StartedAt="0001-01-01T00:00:00Z"), Verdict.NOT_STARTED),
-        (seen(Status="stopping", StartedAt=LIFE), Verdict.RUNS),
+        (seen(Status="stopping", StartedAt=LIFE), Verdict.ENDING),
         (seen(Status="removing", StartedAt=LIFE, ExitCode=137), Verdict.BEING_REMOVED),
         (seen(Status="exited", StartedAt=LIFE, ExitCode=3), ContainerExit(3)),
         (seen(Status="dead", StartedAt=LIFE, ExitCode=3), ContainerExit(3)),

@@ -345,6 +345,36 @@ async def test_skip_wait_ends_a_backoff_at_once() -> None:
     assert rig.it.attempt == 2, "skipping the wait does not forget the count"
 
 
+async def test_an_exit_that_others_caused_does_not_count_though_that_is_told_late() -> None:
+    rig = Rig()
+    rig.crash(4)
+    waiter = await asking(rig.it.admit())
+    rig.it.excuse(3)
+    assert rig.shows(State.BACKOFF), "it is not the one that is waited for"
+    rig.it.excuse(4)
+    await waiter
+    assert rig.shows(State.STARTING) and rig.time.timers == []
+    assert rig.it.attempt == 0
+    for n in range(5, 30):
+        rig.crash()
+        rig.it.excuse(n)
+        rig.it.excuse(n)
+        assert rig.shows(State.STARTING)
+    rig.crash()
+    assert rig.shows(State.BACKOFF), "the three before are not forgotten"
+
+
+def test_excusing_an_old_instance_leaves_the_delay_that_runs_for_another() -> None:
+    rig = Rig()
+    old = rig.spoke()
+    rig.time.advance(1)
+    rig.crash(4, others=True)
+    rig.time.advance(2)
+    rig.exit(old)
+    rig.it.excuse(old[0])
+    assert (rig.it.state, rig.it.attempt, rig.it.retry_at) == (State.BACKOFF, 1, 1006.0)
+
+
 def test_a_stable_minute_resets_what_is_shown_and_what_counts() -> None:
     rig = Rig()
     rig.crash(4)

@@ -97,6 +97,10 @@ class RestartHistory(Struct, frozen=True):
         limit = max(policy.max_exits, policy.immediate) + 1
         return replace(before, exits=(*before.exits, at)[-limit:], last_exit=at, first_start=None)
 
+    def excused(self, *, is_waiting: bool) -> "RestartHistory":
+        """The last incident was none. `is_waiting`: a delayed restart was decided for it."""
+        return replace(self, exits=self.exits[:-1], delayed=self.delayed - is_waiting)
+
     def exits_within(self, window_s: float, now: float) -> int:
         """Incidents in the last `window_s` seconds, as far as they are remembered."""
         return sum(now - at < window_s for at in self.exits)

@@ -84,6 +84,8 @@ class Supervisor:
         self._timer: Timer | None = None
         self._waiters: set[asyncio.Future[None]] = set()
         self._refuses_in_drain = False
+        self._blamed: tuple[int, bool] | None = None
+        """The instance whose exit counted last, and whether the back-off that runs is for that."""
 
     def __repr__(self) -> str:
         return f"<Supervisor {self._name}: {self._state} ({self._reason.code}), {self._restarts} restarts>"
@@ -247,7 +249,20 @@ class Supervisor:
         if self._state is State.DRAINING:
             self._refuses_in_drain = self._refuses_in_drain or not isinstance(verdict, RestartNow)
             return
+        was_waiting = self._state is State.BACKOFF
+        is_waiting = not was_waiting and isinstance(verdict, RestartAfter)
+        self._blamed = (n, is_waiting) if not isinstance(verdict, GiveUp) else None
         self._apply(verdict, now, told)
+
+    def excuse(self, n: int) -> None:
+        """That instance `n` has exited was the doing of others, as is known only now: it does not count."""
+        if self._blamed is None or self._blamed[0] != n:
+            return
+        is_waiting = self._blamed[1] and self._state is State.BACKOFF
+        self._blamed = None
+        self._history = self._history.excused(is_waiting=is_waiting)
+        if is_waiting:
+            self._end_delay()
 
     def instance_taken(self, n: int, text: str, *, code: ReasonCode, others_working: bool) -> None:
         """Instance `n` is lost, through no fault of the server: that counts for no restart."""

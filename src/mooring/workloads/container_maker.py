@@ -1,8 +1,9 @@
 """Instances of a server that are containers, of whichever engine."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from mooring.errors import Unavailable
 from mooring.runtimes.containers.harbours import Harbours
@@ -20,6 +21,7 @@ LOOK_AGAIN_S = 0.5
 """After the engine did not answer, while somebody waits for an instance."""
 PATIENCE = 0.8
 """Of the time that calls wait: so they are told what is wrong, and not merely that time is up."""
+_Made = TypeVar("_Made")
 
 
 class ContainerMaker:
@@ -50,6 +52,7 @@ class ContainerMaker:
             on_progress=ears.on_progress,
             on_engine=ears.on_engine,
             on_decided=ears.on_decided,
+            on_excused=ears.on_excused,
             max_line_bytes=definition.sessions.max_message_bytes,
             unfinished=unfinished,
             patience=definition.patience,
@@ -72,15 +75,21 @@ class ContainerMaker:
 
     async def regain(self, variables: Mapping[str, str]) -> ContainerInstance | None:
         """One that others have ended, and started again."""
-        return await self._runtime.regain(self._complete(variables))
+        return await self._patiently(self._runtime.regain, variables)
 
     async def start(self, variables: Mapping[str, str]) -> ContainerInstance:
+        """A new one."""
+        return await self._patiently(self._runtime.start, variables)
+
+    async def _patiently(
+        self, make: Callable[[ContainerSpec], Awaitable[_Made]], variables: Mapping[str, str]
+    ) -> _Made:
         """An engine that is being restarted is back in a moment: it is waited for, while calls wait."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + self._patience_s
         while True:
             try:
-                return await self._runtime.start(self._complete(variables))
+                return await make(self._complete(variables))
             except Unavailable as error:
                 if error.code != "engine_unreachable" or loop.time() >= give_up_at:
                     raise

@@ -127,6 +127,8 @@ class Ears(NamedTuple):
     """What instances run in does not answer any more, or (None) answers again."""
     on_decided: Callable[[], None]
     """Whether one that others have ended comes back is known: `Maker.may_return` may be another."""
+    on_excused: Callable[[int], None]
+    """That the instance of this number ended was the doing of others, as is known only now."""
 
 
 def make_maker(

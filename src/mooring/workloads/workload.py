@@ -121,6 +121,7 @@ class Workload:
                 on_progress=self._obstacles.on_progress,
                 on_engine=self._on_engine,
                 on_decided=self._on_decided,
+                on_excused=self.supervisor.excuse,
             ),
             unfinished=self.unfinished,
             clock=clock,

@@ -37,8 +37,8 @@ OUTPUT_GRACE_S = 1.0
 """After the exit, for the end of its output."""
 LEAVING_S = 1.0
 """For the exit after its output has ended: an engine ends the one a moment before it tells the other."""
-REMOVING_S = 5.0
-"""For the end of a removal that somebody else has begun."""
+ENDING_S = 5.0
+"""For the end of a removal that somebody else has begun, or of a stop, its output having ended."""
 DOUBT_S = 0.12
 """For the removal after a kill that may be the first half of one: callers wait for the news meanwhile."""
 LOOK_AGAIN_S = 0.02
@@ -470,7 +470,8 @@ class ContainerInstance:
             if not is_leaving:
                 return
             began = loop.time() if began is None else began
-            bound_s = REMOVING_S if found is Verdict.BEING_REMOVED else LEAVING_S
+            is_promised = found in (Verdict.BEING_REMOVED, Verdict.ENDING)
+            bound_s = ENDING_S if is_promised else LEAVING_S
             if loop.time() - began > bound_s:
                 self._note_exit(self._useless(found))
                 return

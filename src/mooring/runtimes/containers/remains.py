@@ -9,9 +9,11 @@ nobody wants in time is removed. A crash looks otherwise than an end by others' 
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from mooring.errors import MooringError
@@ -31,8 +33,8 @@ log = logging.getLogger("mooring.containers")
 
 HOLD_S = 1.0
 """For a restart by others, where only the way it ended suggests one. In between an engine needs 0.3 s."""
-MEDDLED_HOLD_S = 2.0
-"""The same where the engine has told that somebody asked for it."""
+MEDDLED_HOLD_S = 5.0
+"""The same where the engine has told that somebody asked for it; told meanwhile, from then on."""
 STRAY_S = 10.0
 """For somebody who wants a container that others have started again."""
 FIRST_PAUSE_S = 0.1
@@ -63,10 +65,20 @@ class _State(StrEnum):
 class Remainder:
     """One container that is left."""
 
-    def __init__(self, container: str, spec: ContainerSpec, engine: Engine, watch: Watch) -> None:
+    def __init__(
+        self,
+        container: str,
+        spec: ContainerSpec,
+        engine: Engine,
+        watch: Watch,
+        on_excused: Callable[[], None] = lambda: None,
+    ) -> None:
         self.container = container
+        self._on_excused = on_excused
         self.spec = spec
         self.is_claimed = False
+        self.was_meddled_with = False
+        """Somebody else has asked for its end, or its restart."""
         self.state = _State.HELD
         self.debt = Debt(container)
         self.is_asked_for = False
@@ -82,6 +94,10 @@ class Remainder:
 
     def on_event(self, event: Event) -> None:
         """Something happened to it."""
+        if event.happened is Happened.MEDDLED and not self.was_meddled_with:
+            self.was_meddled_with = True
+            self.news.set()
+            call(self._on_excused)
         if event.happened in (Happened.STARTED, Happened.REMOVED, Happened.DIED):
             self.news.set()
 
@@ -92,6 +108,8 @@ class Remainder:
     def become(self, state: _State) -> None:
         """It is that now."""
         self.state = state
+        if state is _State.STRAY:
+            call(self._on_excused)
         if state is not _State.HELD and not self.decided.done():
             self.decided.set_result(None)
         if state not in (_State.HELD, _State.STRAY):
@@ -127,14 +145,20 @@ class Remains:
     """See the module."""
 
     def __init__(
-        self, on_removed: Callable[[str], None], on_decided: Callable[[], None] = lambda: None
+        self,
+        on_removed: Callable[[str], None],
+        on_decided: Callable[[], None] = lambda: None,
+        on_excused: Callable[[int], None] = lambda n: None,
     ) -> None:
         """`on_removed` hears the id of a container that others have removed.
+
+        `on_excused` hears the number of an instance whose end was the doing of others, as is known only now.
 
         `on_decided`: one that was held is not any more, whether it has come back or not.
         """
         self._on_removed = on_removed
         self._on_decided = on_decided
+        self._on_excused = on_excused
         self._left: dict[Remainder, asyncio.Task[None]] = {}
         self._closing = asyncio.Event()
 
@@ -152,23 +176,23 @@ class Remains:
         if exit is not None and exit.ending is Ending.REMOVED:
             call(self._on_removed, instance.id)
             return
-        rest = Remainder(instance.id, spec, engine, watch)
+        rest = Remainder(instance.id, spec, engine, watch, partial(self._on_excused, instance.n))
         rest.is_asked_for = instance.was_asked_to_end
         is_lost = exit is not None and exit.ending is Ending.ENGINE_GONE
         rest.is_unseen = is_lost and not instance.was_asked_to_end
-        hold_s = 0.0
-        if exit is not None and exit.ending is Ending.RESTARTED and not instance.was_asked_to_end:
+        rest.was_meddled_with = instance.was_meddled_with
+        if exit is None or instance.was_asked_to_end:
+            rest.become(_State.DISPOSED)
+        elif exit.ending is Ending.RESTARTED:
             rest.become(_State.STRAY)
-        elif exit is not None and may_come_back(
+        elif not may_come_back(
             exit,
-            was_meddled_with=instance.was_meddled_with,
+            was_meddled_with=rest.was_meddled_with,
             # Podman's events come up to a quarter of a second late.
             is_told=engine.kind == DOCKER and watch.is_open,
         ):
-            hold_s = MEDDLED_HOLD_S if instance.was_meddled_with else HOLD_S
-        else:
             rest.become(_State.DISPOSED)
-        self._look_after(rest, hold_s)
+        self._look_after(rest)
 
     def dispose(
         self,
@@ -183,7 +207,7 @@ class Remains:
         rest.become(_State.DISPOSED)
         rest.debt = Debt(container, after)
         rest.is_asked_for = True
-        self._look_after(rest, 0)
+        self._look_after(rest)
 
     async def claim(self, spec: ContainerSpec) -> str | None:
         """The id of a container that others have started again, which is the caller's from now on.
@@ -218,8 +242,8 @@ class Remains:
             await asyncio.wait(self._left.values())
         return owed
 
-    def _look_after(self, rest: Remainder, hold_s: float) -> None:
-        task = asyncio.create_task(self._see_to(rest, hold_s), name=f"what is left of {rest.container[:12]}")
+    def _look_after(self, rest: Remainder) -> None:
+        task = asyncio.create_task(self._see_to(rest), name=f"what is left of {rest.container[:12]}")
         self._left[rest] = task
         task.add_done_callback(lambda task: self._on_done(rest, task))
         rest.decided.add_done_callback(lambda _: call(self._on_decided))
@@ -231,8 +255,13 @@ class Remains:
         if not task.cancelled() and (error := task.exception()):
             log.error("what is left of %s could not be looked after", rest.container, exc_info=error)
 
-    async def _see_to(self, rest: Remainder, hold_s: float) -> None:
-        await self._follow(rest, _State.HELD, hold_s)
+    async def _see_to(self, rest: Remainder) -> None:
+        if not rest.was_meddled_with:
+            await self._follow(rest, _State.HELD, HOLD_S, unless=lambda: rest.was_meddled_with)
+        if rest.was_meddled_with:
+            await self._follow(rest, _State.HELD, MEDDLED_HOLD_S)
+        if rest.state is _State.HELD:
+            rest.become(_State.DISPOSED)
         await self._follow(rest, _State.STRAY, STRAY_S)
         if rest.state is _State.REMOVED:
             call(self._on_removed, rest.container)
@@ -240,20 +269,20 @@ class Remains:
             rest.become(_State.DISPOSED)
             await self._remove(rest)
 
-    async def _follow(self, rest: Remainder, state: _State, seconds: float) -> None:
+    async def _follow(
+        self, rest: Remainder, state: _State, seconds: float, unless: Callable[[], bool] = lambda: False
+    ) -> None:
         """For as long as it is in that state, and no longer than that."""
-        if rest.state is not state:
-            return
-        try:
+
+        def goes_on() -> bool:
+            return rest.state is state and not self._closing.is_set() and not unless()
+
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while rest.state is state and not self._closing.is_set():
+                while goes_on():
                     await rest.look()
-                    if rest.state is state and not self._closing.is_set():
+                    if goes_on():
                         await rest.news.wait()
-        except TimeoutError:
-            pass
-        if rest.state is state and state is _State.HELD:
-            rest.become(_State.DISPOSED)
 
     async def _is_still_there(self, rest: Remainder) -> bool:
         """Asked for as long as that cannot be known: only what we have not begun to remove can be missed."""

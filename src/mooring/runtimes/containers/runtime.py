@@ -63,6 +63,7 @@ class ContainerRuntime:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         on_engine: Callable[[MooringError | None], None] = lambda trouble: None,
         on_decided: Callable[[], None] = lambda: None,
+        on_excused: Callable[[int], None] = lambda n: None,
         max_line_bytes: int = DEFAULT_LINE_BYTES,
         unfinished: Budget | None = None,
         patience: StopPatience | None = None,
@@ -72,6 +73,7 @@ class ContainerRuntime:
 
         `on_engine`: the engine does not answer any more, for this reason; or (None) answers again.
         `on_decided`: what others have ended they have started again, or not in time.
+        `on_excused`: that this instance ended was the doing of others, as is known only now.
         """
         self.harbour = harbour
         self._on_stderr = on_stderr
@@ -85,7 +87,9 @@ class ContainerRuntime:
         self._clock = clock
         self._started = 0
         self._instances: set[ContainerInstance] = set()
-        self._remains = Remains(lambda id: None if harbour.excuses(id) else on_removed(id), on_decided)
+        self._remains = Remains(
+            lambda id: None if harbour.excuses(id) else on_removed(id), on_decided, on_excused
+        )
         self._closing: asyncio.Task[None] | None = None
         self._arriving: set[asyncio.Task[None]] = set()
         self._pulling = asyncio.Lock()

@@ -38,6 +38,8 @@ class Verdict(StrEnum):
     RUNS = "runs"
     PAUSED = "paused"
     NOT_STARTED = "not_started"
+    ENDING = "ending"
+    """Somebody has asked for its end, or its restart; until then it may still answer."""
     BEING_REMOVED = "being_removed"
     """It has ended, and somebody is at it: soon it is gone."""
 
@@ -58,7 +60,7 @@ def judge(life: str, seen: Seen | None) -> ContainerExit | Verdict:
     if state.status == "removing":
         return Verdict.BEING_REMOVED
     if state.status in ("stopping", "restarting"):
-        return Verdict.RUNS
+        return Verdict.ENDING
     # Started again and ended again: of the life in between nobody knows, and this is not its exit.
     code = state.exit_code if state.started_at == life else None
     return ContainerExit(code, out_of_memory=state.o_o_m_killed and code is not None)

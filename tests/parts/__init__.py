@@ -8,8 +8,8 @@ Does not know the tests: a test says `require("sdk-2", "npm")` and then uses the
 Pins, one readable place each:
 
 - `node-version`: Node for the conformance suite and the Inspector, unless the machine's own is new enough
-- `npm/package.json` and `typescript-2/package.json`, with the whole tree in `package-lock.json`, renewed
-  there with `npm install --package-lock-only --ignore-scripts`
+- `npm/package.json`, `typescript-2/package.json` and `oauth-servers/package.json`, with the whole tree in
+  `package-lock.json`, renewed there with `npm install --package-lock-only --ignore-scripts`
 - `python/NAME.in`, with the whole tree in `NAME.lock`, renewed with `uv pip compile --universal
   --python-version 3.11 --no-header --no-annotate --no-emit-index-url NAME.in -o NAME.lock`
 """
@@ -149,6 +149,7 @@ ALL = {
     for part in (
         npm_part(),
         npm_part(name="typescript-2"),
+        npm_part(name="oauth-servers"),
         Part("node", (PINS / "node-version",), _install_node, _NPM_HINT),
         python_part("sdk-2"),
         python_part("sdk-1"),

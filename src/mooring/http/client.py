@@ -5,7 +5,8 @@
     async for piece in response: …
     response.close()
 
-- A request is sent at most once. Errors say whether any of it went out (`client_errors`).
+- A request is sent at most once. Errors say whether any of it went out (`client_errors`). Only where the
+  server itself names another place of its own, it is sent there instead (`client_redirects`).
 - An answer that was read to its end gives its connection back, to be used again; closing it before
   that closes the connection, which is how a server learns that nobody listens any more.
 - Connections that have been idle are looked at before they are used: one that the server has closed
@@ -15,12 +16,13 @@
 import asyncio
 import logging
 import re
-import ssl
 from typing import Self
 
 from mooring.http.client_connection import ClientConnection
-from mooring.http.client_errors import BadAnswer, NoAnswer, NotSent, NotTrusted
+from mooring.http.client_errors import BadAnswer, NoAnswer, NotSent
 from mooring.http.client_limits import ClientLimits
+from mooring.http.client_opening import PROXY_WANTS_PASSWORD, open_connection, proxy_refusal
+from mooring.http.client_redirects import redirected
 from mooring.http.origin import Origin
 from mooring.wire.http import Headers
 
@@ -83,10 +85,18 @@ class Client:
         self._origin = origin
         self._limits = limits or ClientLimits()
         self._places = asyncio.Semaphore(self._limits.max_connections)
+        self._waiting = 0
         self._idle: list[ClientConnection] = []
+        """Those that were used last are last, and used first."""
+        self._tiring: asyncio.TimerHandle | None = None
         self._all: set[ClientConnection] = set()
         self._loop = asyncio.get_running_loop()
         self._closed = False
+
+    @property
+    def origin(self) -> Origin:
+        """Whom it speaks to."""
+        return self._origin
 
     @property
     def connections(self) -> int:
@@ -102,7 +112,7 @@ class Client:
         *,
         head_timeout_s: float | None = None,
     ) -> ClientResponse:
-        """The head of the answer; the request has been sent once.
+        """The head of the answer; the request has been sent once, but for redirects.
 
         `headers` are sent as they are, beside Host and the length of the body.
 
@@ -110,6 +120,19 @@ class Client:
             NotSent: nothing went out.
             AnswerLost: it went out, and no head came back (within `head_timeout_s`).
         """
+        for _ in range(self._limits.max_redirects):
+            response = await self._send(method, target, headers, body, head_timeout_s)
+            location = response.header(b"location")
+            elsewhere = redirected(self._origin, target, method, response.status, location)
+            if elsewhere is None:
+                return response
+            response.close()
+            target = elsewhere
+        return await self._send(method, target, headers, body, head_timeout_s)
+
+    async def _send(
+        self, method: str, target: str, headers: Headers, body: bytes, head_timeout_s: float | None
+    ) -> ClientResponse:
         message = self._encode(method, target, headers, body)
         connection = await self._connection()
         try:
@@ -118,7 +141,11 @@ class Client:
                 async with asyncio.timeout(head_timeout_s):
                     status, fields = await connection.head()
             except TimeoutError:
-                raise NoAnswer(f"the server did not answer within {head_timeout_s:g} s") from None
+                text = f"the server did not answer within {head_timeout_s:g} s"
+                raise NoAnswer(text, code="timeout") from None
+            if status == PROXY_WANTS_PASSWORD and self._origin.proxy is not None:
+                # Of a server's own, this status would mean nothing to us.
+                raise proxy_refusal(self._origin.proxy, self._origin.authority, status)
         except BaseException:
             connection.abort()
             self.give_back(connection)
@@ -131,10 +158,13 @@ class Client:
 
     def give_back(self, connection: ClientConnection) -> None:
         """Keep a connection for the next request, or close it."""
-        if connection.idle and not self._closed and len(self._idle) < self._limits.max_idle_connections:
+        # Whoever waits for a place takes one in a moment.
+        wanted = self._limits.max_idle_connections + self._waiting
+        if connection.idle and not self._closed and len(self._idle) < wanted:
             connection.idle_since = self._loop.time()
             self._idle.append(connection)
-            self._loop.call_later(self._limits.idle_timeout_s, self._tire, connection, connection.idle_since)
+            if self._tiring is None:
+                self._tiring = self._loop.call_later(self._limits.idle_timeout_s, self._tire)
         else:
             connection.abort()
         self._places.release()
@@ -143,61 +173,51 @@ class Client:
         """Close every connection, those in use too."""
         self._closed = True
         self._idle.clear()
+        if self._tiring is not None:
+            self._tiring.cancel()
         for connection in (everyone := list(self._all)):
             connection.abort()
         for connection in everyone:
             await connection.wait_closed()
 
-    def _tire(self, connection: ClientConnection, since: float) -> None:
-        if connection in self._idle and connection.idle_since == since:
-            self._idle.remove(connection)
-            connection.abort()
+    def _tire(self) -> None:
+        """Close those that nobody has used for too long; look again when the next one is due."""
+        self._tiring = None
+        now, span_s = self._loop.time(), self._limits.idle_timeout_s
+        while self._idle and self._idle[0].idle_since + span_s <= now:
+            self._idle.pop(0).abort()
+        if self._idle:
+            self._tiring = self._loop.call_at(self._idle[0].idle_since + span_s, self._tire)
 
     async def _connection(self) -> ClientConnection:
         if self._closed:
             raise NotSent("the client is closed", code="closed")
-        await self._places.acquire()
+        self._waiting += 1
+        try:
+            await self._places.acquire()
+        finally:
+            self._waiting -= 1
         try:
             while self._idle:
                 connection = self._idle.pop()
                 if connection.looks_alive():
                     return connection
                 connection.abort()
-            return await self._open()
+            return await open_connection(self._origin, self._limits.connect_timeout_s, self._make)
         except BaseException:
             self._places.release()
             raise
-
-    async def _open(self) -> ClientConnection:
-        origin, limits = self._origin, self._limits
-        where = f"unix:{origin.unix}" if origin.unix is not None else origin.authority
-        try:
-            async with asyncio.timeout(limits.connect_timeout_s):
-                if origin.unix is not None:
-                    _, connection = await self._loop.create_unix_connection(self._make, str(origin.unix))
-                else:
-                    _, connection = await self._loop.create_connection(
-                        self._make, origin.host, origin.port, ssl=origin.tls
-                    )
-        except TimeoutError:
-            raise NotSent(f"{where}: no connection within {limits.connect_timeout_s:g} s") from None
-        except ssl.SSLCertVerificationError as error:
-            hint = "give the authority that signed it with --ca-file PATH, if you trust it"
-            raise NotTrusted(
-                f"{where}: its certificate is not good: {error.verify_message}", hint=hint
-            ) from None
-        except ssl.SSLError as error:
-            hint = "is it http:// rather than https://?"
-            raise NotTrusted(f"{where}: no TLS: {error.reason or error}", hint=hint) from None
-        except (OSError, UnicodeError) as error:
-            raise NotSent(f"{where}: {_reason(error)}") from None
-        return connection
 
     def _make(self) -> ClientConnection:
         return _Counted(self._limits, self._all)
 
     def _encode(self, method: str, target: str, headers: Headers, body: bytes) -> bytes:
-        lines = [f"{method} {target} HTTP/1.1\r\nHost: {self._origin.authority}\r\n".encode("ascii")]
+        origin = self._origin
+        through = origin.proxy if origin.tls is None else None
+        whole = f"http://{origin.authority}{target}" if through is not None else target
+        lines = [f"{method} {whole} HTTP/1.1\r\nHost: {origin.authority}\r\n".encode("ascii")]
+        if through is not None and through.authorization is not None:
+            lines.append(b"Proxy-Authorization: %b\r\n" % through.authorization)
         for name, value in headers:
             if not CLEAN.fullmatch(value):
                 raise ValueError(f"the header {name.decode('latin-1')} has control characters in its value")
@@ -221,12 +241,3 @@ class _Counted(ClientConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         self._everyone.discard(self)
         super().connection_lost(exc)
-
-
-def _reason(error: OSError | UnicodeError) -> str:
-    """The words of the system, without the numbers and addresses that asyncio puts before them."""
-    if isinstance(error, ConnectionRefusedError) or "refused" in str(error).lower():
-        return "connection refused"
-    if isinstance(error, FileNotFoundError):
-        return "there is no such socket"
-    return (isinstance(error, OSError) and error.strerror) or str(error)

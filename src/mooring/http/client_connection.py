@@ -9,11 +9,12 @@ Invariants:
 import asyncio
 import select
 import socket
+import ssl
 import struct
 from collections import deque
 from typing import cast
 
-from mooring.http.client_errors import AnswerCut, AnswerLost, BadAnswer, NoAnswer
+from mooring.http.client_errors import AnswerCut, AnswerLost, BadAnswer, NoAnswer, NotTrusted
 from mooring.http.client_limits import ClientLimits
 from mooring.http.client_reader import AnswerReader
 from mooring.http.sockets import KEEP_ALIVE
@@ -23,6 +24,8 @@ __all__ = ["ClientConnection"]
 
 RESET = struct.pack("ii", 1, 0)
 """Of SO_LINGER: on, and for no time at all."""
+_ABOUT_US = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
+"""Alerts of a server that does not take our certificate, or wants one."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -32,7 +35,7 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits
-        self._reader = AnswerReader(limits, self._on_head, self._on_body, self._on_end)
+        self._reader = self._make_reader()
         self._head: tuple[int, Headers] | None = None
         self._pieces: deque[bytes] = deque()
         self._held_bytes = 0
@@ -42,8 +45,11 @@ class ClientConnection(asyncio.Protocol):
         self._lost = False
         self._news = asyncio.Event()
         self._gone = asyncio.Event()
-        self.fault: AnswerLost | None = None
+        self.fault: AnswerLost | NotTrusted | None = None
         self.idle_since = 0.0
+
+    def _make_reader(self) -> AnswerReader:
+        return AnswerReader(self._limits, self._on_head, self._on_body, self._on_end)
 
     # The user's side.
 
@@ -74,7 +80,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(request + body)
 
     async def head(self) -> tuple[int, Headers]:
-        """Status and headers of the answer. Raises AnswerLost."""
+        """Status and headers of the answer. Raises AnswerLost, or NotTrusted: the server read nothing."""
         while self._head is None:
             if self.fault is not None:
                 raise self.fault
@@ -98,6 +104,27 @@ class ClientConnection(asyncio.Protocol):
             if not self._lost:
                 self._transport.resume_reading()
         return piece
+
+    async def tunnel(self, request: bytes) -> int:
+        """Ask a proxy to pass on whatever comes next; its status. If that is 2xx, nothing was said yet to
+        the one behind it. Raises AnswerLost."""
+        self.send(request, b"")
+        status, _ = await self.head()
+        if 200 <= status < 300:
+            if self._pieces:
+                raise BadAnswer("it speaks before it is asked", code="bad_answer")
+            # An answer like this has no body, whatever its head says of one.
+            self._reader = self._make_reader()
+            self._head, self._complete, self._reusable = None, True, True
+        return status
+
+    async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
+        """From here on encrypted. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        transport = await loop.start_tls(self._transport, self, context, server_hostname=host)
+        if transport is None:
+            raise ConnectionResetError("it was closed meanwhile")
+        self._transport = transport
 
     def abort(self) -> None:
         """Give it up. Under an answer by a reset: a mere end could mean that we only have no more to send."""
@@ -136,11 +163,7 @@ class ClientConnection(asyncio.Protocol):
         """The transport is closed."""
         self._lost = True
         if not self._reader.end() and not self._complete:
-            reason = f": {exc.strerror or exc}" if isinstance(exc, OSError) else ""
-            kind, what = (
-                (NoAnswer, "answering") if self._head is None else (AnswerCut, "its answer was whole")
-            )
-            self._end(kind(f"the server closed the connection before {what}{reason}"))
+            self._end(self._fault_of(exc))
         self._gone.set()
         self._news.set()
 
@@ -163,11 +186,26 @@ class ClientConnection(asyncio.Protocol):
         self._reusable = self._reusable and reusable
         self._news.set()
 
-    def _end(self, fault: AnswerLost) -> None:
+    def _fault_of(self, exc: Exception | None) -> AnswerLost | NotTrusted:
+        if self._head is None and isinstance(exc, ssl.SSLError) and _is_about_us(exc):
+            hint = "give it a certificate that it knows, and its key"
+            return NotTrusted(f"the server does not let us in: {exc.reason}", code="not_let_in", hint=hint)
+        kind, what = (NoAnswer, "answering") if self._head is None else (AnswerCut, "its answer was whole")
+        reason = f": {exc.strerror or exc}" if isinstance(exc, OSError) else ""
+        code = "reset" if isinstance(exc, ConnectionResetError) else "answer_lost"
+        return kind(f"the server closed the connection before {what}{reason}", code=code)
+
+    def _end(self, fault: AnswerLost | NotTrusted) -> None:
         self._reusable = False
         if not self._complete and self.fault is None:
             self.fault = fault
         self._news.set()
+
+
+def _is_about_us(error: ssl.SSLError) -> bool:
+    """With TLS 1.3 a server looks at our certificate when the handshake is done for us, and before it reads."""
+    reason = error.reason or ""
+    return "ALERT" in reason and any(word in reason for word in _ABOUT_US)
 
 
 def _notice_when_it_vanishes(sock: socket.socket) -> None:

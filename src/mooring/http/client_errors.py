@@ -2,7 +2,7 @@
 
 Unavailable
 └── NotSent          not one byte of the request went out: it can be sent again
-    └── NotTrusted   the server is not who it should be; trying again does not help
+    └── NotTrusted   we and the server do not trust each other; trying again does not help
 RemoteProtocolError
 └── AnswerLost       the request went out; what became of it is not known
     ├── NoAnswer     the connection ended, or time ran out, before the head of an answer
@@ -25,8 +25,8 @@ class NotSent(Unavailable):
 class NotTrusted(NotSent):
     """The TLS handshake failed: nothing was sent, and nothing will be."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message, code="not_trusted", hint=hint)
+    def __init__(self, message: str, *, code: str = "not_trusted", hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
 
 
 class AnswerLost(RemoteProtocolError):

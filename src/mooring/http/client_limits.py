@@ -15,6 +15,8 @@ class ClientLimits:
     """At once, to one server; a request beyond that waits for its turn. As many descriptors as are usual."""
     max_idle_connections: int = 8
     """Kept for the next request. A burst needs more, but not for long."""
+    max_redirects: int = 3
+    """From one place of a server to another; nobody needs more than two."""
     max_answer_head_bytes: int = 64 * KIB
     """Twice what our own listener takes: nginx and Node stop at 16 to 32 KiB."""
     read_high_water_bytes: int = 256 * KIB

@@ -1,15 +1,16 @@
-"""Where a server is: what a URL says about it, and TLS towards it."""
+"""Where a server is: what a URL says about it, TLS towards it, and who stands in between."""
 
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from mooring.errors import UserError
+from mooring.http.client_proxies import DEFAULT_PORTS, NO_PROXIES, Proxies, ProxyAddress
+from mooring.http.tls import load_identity
 
 __all__ = ["Origin", "client_context", "parse_url"]
 
-DEFAULT_PORTS = {"http": 80, "https": 443}
 UNIX_TARGET = "/mcp"
 """What a unix socket is asked for: its address is a path already, and Mooring serves this one."""
 
@@ -22,6 +23,14 @@ class Origin:
     port: int = 80
     unix: Path | None = None
     tls: ssl.SSLContext | None = None
+    proxy: ProxyAddress | None = None
+    proxy_tls: ssl.SSLContext | None = None
+    """For a proxy that is spoken to by TLS itself."""
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+        return "https" if self.tls else "http"
 
     @property
     def authority(self) -> str:
@@ -29,12 +38,34 @@ class Origin:
         if self.unix is not None:
             return self.host
         host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = DEFAULT_PORTS["https" if self.tls else "http"]
-        return host if self.port == usual else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    def resolve(self, reference: str, base: str) -> str | None:
+        """The target of a URL, relative or whole, that this server names in an answer to a request for
+        `base`; None if it is another server's, or no URL."""
+        try:
+            parts = urlsplit(urljoin(f"{self.scheme}://{self.authority}{base}", reference))
+            port = parts.port
+        except ValueError:
+            return None
+        there = (parts.scheme, (parts.hostname or "").lower(), port or DEFAULT_PORTS.get(parts.scheme))
+        ours = (self.scheme, self.host.lower(), DEFAULT_PORTS["http"] if self.unix else self.port)
+        target = _target(parts.path, parts.query)
+        return target if there == ours and parts.username is None and _is_clean(target) else None
 
 
-def parse_url(url: str, ca_file: Path | None = None) -> tuple[Origin, str]:
-    """The server, and the target of requests. Raises UserError that says what to write instead."""
+def parse_url(
+    url: str,
+    ca_file: Path | None = None,
+    *,
+    client_cert: Path | None = None,
+    client_key: Path | None = None,
+    proxies: Proxies = NO_PROXIES,
+) -> tuple[Origin, str]:
+    """The server, and the target of requests. Raises UserError that says what to write instead.
+
+    `client_cert`: who we are, for a server that wants to know (PEM); its key is there too, or in `client_key`.
+    """
     if url.startswith("unix:"):
         return _parse_unix(url)
     try:
@@ -52,11 +83,28 @@ def parse_url(url: str, ca_file: Path | None = None) -> tuple[Origin, str]:
         )
     if not host or not host.isascii():
         raise _bad(f"{url!r} names no host" if not host else f"the host of {url!r} is not ASCII")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not target.isascii() or not target.isprintable() or " " in target:
+    target = _target(parts.path, parts.query)
+    if not _is_clean(target):
         raise _bad(f"the path of {url!r} has characters that must be percent-encoded")
-    tls = client_context(ca_file) if parts.scheme == "https" else None
-    return Origin(host=host, port=port or DEFAULT_PORTS[parts.scheme], tls=tls), target
+    if (client_cert or client_key) and (parts.scheme != "https" or client_cert is None):
+        raise UserError(
+            "a client certificate is shown over https:// only, and needs its file beside that of the key",
+            code="client_cert_unusable",
+            hint="give an https:// URL, the certificate, and its key",
+        )
+    port = port or DEFAULT_PORTS[parts.scheme]
+    tls = client_context(ca_file, client_cert, client_key) if parts.scheme == "https" else None
+    proxy = proxies.find(parts.scheme, host, port)
+    proxy_tls = client_context(ca_file) if proxy is not None and proxy.scheme == "https" else None
+    return Origin(host=host, port=port, tls=tls, proxy=proxy, proxy_tls=proxy_tls), target
+
+
+def _target(path: str, query: str) -> str:
+    return (path or "/") + (f"?{query}" if query else "")
+
+
+def _is_clean(target: str) -> bool:
+    return target.isascii() and target.isprintable() and " " not in target
 
 
 def _parse_unix(url: str) -> tuple[Origin, str]:
@@ -80,7 +128,7 @@ def _bad(message: str) -> UserError:
     return UserError(message, code="bad_url", hint=hint)
 
 
-def client_context(ca_file: Path | None) -> ssl.SSLContext:
+def client_context(ca_file: Path | None, cert: Path | None = None, key: Path | None = None) -> ssl.SSLContext:
     """TLS 1.2 or newer; trusts the system's authorities, or those in `ca_file` (PEM) alone."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
@@ -93,4 +141,6 @@ def client_context(ca_file: Path | None) -> ssl.SSLContext:
         ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
+    if cert is not None:
+        load_identity(context, cert, key or cert)
     return context

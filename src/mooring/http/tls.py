@@ -1,21 +1,28 @@
-"""A server's TLS context from two files, and what is wrong with them in plain words."""
+"""Who we are to others over TLS: a certificate and its key from two files, and what is wrong with them
+in plain words. For a server, and for a client that a server wants to know."""
 
 import ssl
 from pathlib import Path
 
 from mooring.errors import UserError
 
-__all__ = ["server_context"]
+__all__ = ["load_identity", "server_context"]
 
 
 def server_context(cert: Path, key: Path) -> ssl.SSLContext:
     """TLS 1.2 or newer, with the certificate chain in `cert` and its private key in `key` (both PEM)."""
-    for path, what in ((cert, "certificate"), (key, "private key")):
-        _check_readable(path, what)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # A client that offers HTTP/2 then knows that it will not get it.
     context.set_alpn_protocols(["http/1.1"])
+    load_identity(context, cert, key)
+    return context
+
+
+def load_identity(context: ssl.SSLContext, cert: Path, key: Path) -> None:
+    """Have `context` show that certificate. Raises UserError."""
+    for path, what in ((cert, "certificate"), (key, "private key")):
+        _check_readable(path, what)
 
     def no_password() -> str:
         # Without this OpenSSL would ask on the terminal.
@@ -29,7 +36,6 @@ def server_context(cert: Path, key: Path) -> ssl.SSLContext:
         context.load_cert_chain(cert, key, no_password)
     except ssl.SSLError as error:
         raise _explained(error, cert, key) from error
-    return context
 
 
 def _check_readable(path: Path, what: str) -> None:

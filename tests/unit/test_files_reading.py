@@ -85,9 +85,21 @@ TOML_REFUSALS = {
         '[servers.a]\nimage = "x"\nvolumes = []\n',
         ["3:1: volumes is not known; did you mean volume?"],
     ),
-    "elsewhere": (
-        '[servers.a]\nurl = "https://x"\n',
-        ["2:1: servers elsewhere (url) are not supported yet"],
+    "elsewhere and here": (
+        '[servers.a]\nurl = "https://x"\ncommand = "y"\n',
+        ["2:1: command and url are two ways to say the same; keep one of them"],
+    ),
+    "for a program, of one elsewhere": (
+        '[servers.a]\nurl = "https://x"\nargs = ["y"]\ncwd = "/"\nenv = {A = "b"}\n',
+        [
+            "3:1: args means nothing to a server elsewhere",
+            "4:1: cwd means nothing to a server elsewhere",
+            "5:1: env means nothing to a server elsewhere",
+        ],
+    ),
+    "for one elsewhere, of a program": (
+        '[servers.a]\ncommand = "y"\nheaders = {A = "b"}\nca_file = "c"\n',
+        ["3:1: headers goes only with a url", "4:1: ca_file goes only with a url"],
     ),
 }
 JSON_REFUSALS = {
@@ -168,7 +180,7 @@ def test_hints_say_what_to_do_about_images() -> None:
     without = refusal('[servers.a]\ncommand = "y"\nuser = "me"\n', is_json=False)
     assert without.hint == "add image, or leave user out"
     nothing = refusal("[servers.a]\n", is_json=False)
-    assert nothing.hint.endswith(', or image = "IMAGE"')
+    assert nothing.hint.endswith(', or image = "IMAGE"; or where it runs already: url = "https://…"')
 
 
 def test_null_in_json_is_as_good_as_not_there() -> None:
@@ -191,11 +203,11 @@ def test_what_only_ai_clients_know_is_left_to_them_and_told() -> None:
         },
     }"""
     entries, _, notes = entries_of(parse(text, "file", is_json=True))
-    [time] = entries
+    [time, linear] = entries
+    assert linear.values == {"url": "https://mcp.linear.app/mcp"}
     assert time.values == {"command": "uvx", "args": ["mcp-server-time"], "env_file": ".env"}
     assert [(note.place.line, note.text) for note in notes] == [
         (6, "alwaysAllow means nothing to Mooring"),
-        (7, "linear is left out: servers elsewhere (url) are not supported yet"),
         (8, "old is left out: it is disabled"),
     ]
 

@@ -44,10 +44,10 @@ def report(seen: Seen, *, pid: int, url: str, memory_of: Callable[[int, str], in
         sessions=0 if proxy is None else len(proxy.sessions),
         calls=0 if proxy is None else proxy.calls_in_flight,
         calls_total=0 if proxy is None else proxy.stats.calls,
-        memory_bytes=sum(memory_of(one.pid, one.container) for one in instances),
+        memory_bytes=sum(memory_of(one.pid, one.container) for one in instances if one.pid > 0),
         instances=[
             Instance(
-                pid=one.pid,
+                pid=one.pid if one.pid > 0 else None,
                 container=one.container,
                 use=one.use,
                 session=one.session,
@@ -60,6 +60,7 @@ def report(seen: Seen, *, pid: int, url: str, memory_of: Callable[[int, str], in
         versions=[] if live is None else _versions(live),
         command=[] if seen.options is None else list(seen.options.argv),
         image=seen.options.container.image if seen.options and seen.options.container else "",
+        address=seen.options.remote.shown_url if seen.options and seen.options.remote else "",
         origin=wanted.origin,
         references=[] if seen.options is None else [str(one) for one in seen.options.references],
     )

@@ -38,12 +38,12 @@ class Daemon(msgspec.Struct, kw_only=True):
 
 
 class Instance(msgspec.Struct, kw_only=True):
-    """A running process or container of a server."""
+    """A running process or container of a server, or a session with one elsewhere."""
 
-    pid: int
-    """Of a container: that of its first process, as its engine tells it."""
+    pid: int | None
+    """Of a container: that of its first process, as its engine tells it; None: it runs elsewhere."""
     container: str
-    """Its id; empty: it is a process."""
+    """Its id; empty: it is none."""
     use: str
     """serving, probing, spare, stopping or paused."""
     session: str | None
@@ -100,7 +100,9 @@ class Server(msgspec.Struct, kw_only=True):
     command: list[str]
     """Of a server in containers: arguments of the image's own program."""
     image: str
-    """Empty: it is a command."""
+    """Empty: it is a command, or elsewhere."""
+    address: str
+    """Where it is, without what a query may say; empty: it runs here."""
     references: list[str]
     """Where values of its variables come from, such as secret:NAME; never a value."""
     origin: str

@@ -21,11 +21,13 @@ __all__ = [
     "Parsed",
     "Word",
     "is_kept_by_engine",
+    "parse_address",
     "parse_assignment",
     "parse_count",
     "parse_cpus",
     "parse_duration",
     "parse_engine",
+    "parse_header",
     "parse_header_source",
     "parse_image",
     "parse_limit",
@@ -114,6 +116,34 @@ def parse_header_source(text: str) -> tuple[str, str]:
         # It may be the value, which nobody should read in a log.
         raise ValueError(f"{name}: what follows '=' is the name of an environment variable, not a value")
     return name, variable
+
+
+def parse_header(text: str) -> tuple[str, str]:
+    """`NAME: VALUE`; the value may name where it is."""
+    # Whoever names no server elsewhere needs nothing of them.
+    from mooring.remote.options import may_be_set, may_be_value  # noqa: PLC0415
+
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise ValueError("write 'NAME: VALUE', as in 'Authorization: Bearer {secret:NAME}'")
+    name, value = name.strip(), value.strip()
+    if not may_be_set(name):
+        raise ValueError(f"{name!r} is no header, or one that Mooring itself has to set")
+    if not value or not may_be_value(value):
+        what = "characters that no header may have" if value else "no value"
+        raise ValueError(f"the header {name} has {what}")
+    return name, value
+
+
+def parse_address(text: str) -> str:
+    """The URL of a server."""
+    from mooring.http.origin import parse_url  # noqa: PLC0415
+
+    try:
+        parse_url(text)
+    except UserError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+    return text
 
 
 def parse_variable(text: str) -> str:

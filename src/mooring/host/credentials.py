@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mooring.errors import UserError
 from mooring.http.origin import Origin
+from mooring.remote.options import may_be_set, may_be_value
 from mooring.wire.http import Headers
 
 __all__ = ["StoredCredentials", "headers_from", "warn_of_listeners"]
@@ -17,27 +18,18 @@ log = logging.getLogger("mooring.host")
 MAX_TOKEN_FILE_CHARACTERS = 64 * 1024
 """Of a file with one token; a device has no end."""
 _TOKEN = re.compile(r"[\x21-\x7e]+")
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-OURS = frozenset(
-    {
-        *("accept", "connection", "content-length", "content-type", "host", "keep-alive", "last-event-id"),
-        *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "te", "trailer"),
-        *("transfer-encoding", "upgrade", "user-agent"),
-    }
-)
-"""Headers that frame a request or say what is in it."""
 
 
 def headers_from(pairs: Mapping[str, str], environ: Mapping[str, str]) -> Headers:
     """Header → variable, to header → value. Raises UserError that repeats no value."""
     headers: Headers = []
     for name, variable in pairs.items():
-        if not _NAME.fullmatch(name) or name.lower() in OURS:
+        if not may_be_set(name):
             raise UserError(
                 f"--header-env: {name!r} cannot be set", code="bad_header", hint="give another header"
             )
         value = environ.get(variable, "").strip()
-        if not value or not value.isascii() or not value.isprintable():
+        if not value or not may_be_value(value):
             what = "has characters that no header may have" if value else "is not set"
             raise UserError(
                 f"--header-env: the variable {variable} {what}",
@@ -63,7 +55,7 @@ class StoredCredentials:
             return self._fixed
         return [*self._fixed, (b"Authorization", b"Bearer " + self._token.encode())]
 
-    async def renew(self) -> bool:
+    async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         """Is there another token by now?"""
         if self._token_file is None:
             return False

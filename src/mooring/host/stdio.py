@@ -84,6 +84,7 @@ async def run(options: StdioOptions, stop: Stop) -> int:
     finally:
         lines.close()
         await conversation.aclose()
+        await reach.aclose()
         await client.aclose()
         output.close()
     log.debug("ended: %s", cause, extra={"event": "ended", "cut": cut})

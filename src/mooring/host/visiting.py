@@ -81,6 +81,7 @@ async def run(
         await asyncio.gather(doing, stopping, return_exceptions=True)
         await until(stop, CANCEL_S, visitor.wait_told())  # 3
         await until(stop, None, visitor.aclose())  # 4
+        await reach.aclose()
         await client.aclose()
     return 128 + signal.Signals[stop.cause] if doing.cancelled() else doing.result()
 

@@ -30,7 +30,14 @@ from mooring.wire.budget import Budget
 from mooring.wire.failures import Failure, lost
 from mooring.wire.http import Headers
 from mooring.wire.mirrored import MarkedTools, mirrored_headers
-from mooring.wire.verdicts import Meaning, describe_status, judge, means_forgotten, words_of_refusal
+from mooring.wire.verdicts import (
+    FOR_PEOPLE,
+    Meaning,
+    describe_status,
+    judge,
+    means_forgotten,
+    words_of_refusal,
+)
 
 __all__ = ["Caller", "Hearing"]
 
@@ -38,8 +45,6 @@ log = logging.getLogger("mooring.remote")
 
 MAX_REFUSAL_BYTES = 16 * 1024
 """Of what a server says when it asks to come back later."""
-FOR_PEOPLE = frozenset({"unauthorized", "forbidden", "not_mcp", "redirected"})
-"""What only people can put right, they hear of on stderr too."""
 
 
 class Hearing(Protocol):
@@ -225,9 +230,13 @@ class Caller:
         log.info("%s; trying again in %g s", why, after_s, extra={"event": "busy"})
         return _Again(after_s)
 
+    async def _renew(self, response: ClientResponse) -> bool:
+        challenge = response.header(b"www-authenticate")
+        return await self._endpoint.credentials.renew(response.status, challenge)
+
     async def _refused(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:
         """An error of HTTP's: the server's own words if it has any, or else ours."""
-        if response.status == 401 and not call.renewed and await self._endpoint.credentials.renew():
+        if response.status in (401, 403) and not call.renewed and await self._renew(response):
             call.renewed = True
             log.info("the token has changed; trying again with the new one", extra={"event": "token_renewed"})
             return _Again()
@@ -237,6 +246,7 @@ class Caller:
             message = jsonrpc.parse(await response.read(self._policy.max_message_bytes))
         except RemoteProtocolError:
             message = None
+        # What only people can put right, they hear of on stderr too.
         if failure.reason in FOR_PEOPLE and (message is None or response.status in (401, 403)):
             log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
         if message is None or not message.error:

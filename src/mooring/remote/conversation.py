@@ -11,7 +11,7 @@ Invariants:
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -59,9 +59,17 @@ class Outlet(Protocol):
 class Conversation:
     """`take` is called with each line of the client; answers and whatever else comes go to the outlet."""
 
-    def __init__(self, endpoint: Endpoint, reach: Reach, outlet: Outlet, policy: RemotePolicy) -> None:
-        self._reach = reach
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        reach: Reach,
+        outlet: Outlet,
+        policy: RemotePolicy,
+        on_outcome: Callable[[Failure | None], None] = lambda failure: None,
+    ) -> None:
+        """`on_outcome`: a call was answered by the server (None), or by us, for this reason."""
         self._outlet = outlet
+        self._on_outcome = on_outcome
         self._policy = policy
         self._under_way = Budget(policy.budget_bytes, policy.max_calls)
         self._tools = MarkedTools()
@@ -74,20 +82,36 @@ class Conversation:
         self._barrier: asyncio.Future[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._delays = delays_s(policy)
-        arriving = Budget(policy.budget_bytes, policy.max_calls)
-        self._session = RemoteSession(endpoint, reach, policy, arriving, self._on_reopened)
-        self._follower = Follower(endpoint, reach, policy, arriving)
-        self._caller = Caller(
+        self._arriving = Budget(policy.budget_bytes, policy.max_calls)
+        self._follower = Follower(endpoint, reach, policy, self._arriving)
+        self._session = self._make_session(endpoint, reach)
+        self._caller = self._make_caller(endpoint, reach)
+        self._notes = Notes(endpoint, reach, self._session, policy)
+
+    # What differs with the transport (`remote.old_sse`) ------------------------------------------
+
+    def _make_session(self, endpoint: Endpoint, reach: Reach) -> RemoteSession:
+        return RemoteSession(endpoint, reach, self._policy, self._arriving, self._on_reopened)
+
+    def _make_caller(self, endpoint: Endpoint, reach: Reach, kind: type[Caller] = Caller) -> Caller:
+        return kind(
             endpoint,
             reach,
             self._session,
             follower=self._follower,
-            policy=policy,
-            budget=arriving,
+            policy=self._policy,
+            budget=self._arriving,
             tools=self._tools,
             hearing=self,
         )
-        self._notes = Notes(endpoint, reach, self._session, policy)
+
+    def _version_of(self, message: Envelope) -> str | None:
+        """The revision that a message of the era without sessions names; None for one of a session."""
+        return modern_version(message.params)
+
+    def _hear_junk(self, error: RemoteProtocolError) -> None:
+        """The server sent what is no message. On a stream that is one call's, that call is told."""
+        log.warning("the server sent what is no message: %s", error.message, extra={"event": "junk"})
 
     @property
     def calls_in_flight(self) -> int:
@@ -139,7 +163,7 @@ class Conversation:
             self._take_notification(message, line)
 
     def _take_request(self, message: Envelope, line: bytes) -> None:
-        call = Call(message, line, modern_version(message.params))
+        call = Call(message, line, self._version_of(message))
         refusal = self._refusal(call)
         if refusal is not None:
             self._outlet.write(refusal.response(call.id))
@@ -188,7 +212,7 @@ class Conversation:
         self._hold(known, self._start(self._notes.send(note), "answer"))
 
     def _take_notification(self, message: Envelope, line: bytes) -> None:
-        version = modern_version(message.params)
+        version = self._version_of(message)
         headers = mirrored_headers(message, version, self._tools) if version is not None else None
         confirms = message.method == "notifications/initialized" and version is None
         note = Note(line, message.method or "", headers, repeatable=confirms, barrier=self._barrier)
@@ -238,7 +262,7 @@ class Conversation:
             else:
                 messages = [(jsonrpc.parse(data), data)]
         except RemoteProtocolError as error:
-            log.warning("the server sent what is no message: %s", error.message, extra={"event": "junk"})
+            self._hear_junk(error)
             return
         for message, item in messages:
             async with self._outlet.turn():
@@ -271,6 +295,7 @@ class Conversation:
         if call.is_modern and call.method == "tools/list" and message.result:
             for fault in self._tools.learn(message.result):
                 log.warning("%s", fault, extra={"event": "bad_tool"})
+        self._on_outcome(None)
         self._answer(call, line)
 
     def _hear_question(self, message: Envelope, line: bytes, standing: Standing) -> None:
@@ -292,6 +317,7 @@ class Conversation:
     def fail(self, call: Call, failure: Failure) -> None:
         """Answer a call with an error of ours, and stop what is under way for it."""
         if not self.is_answered(call):
+            self._on_outcome(failure)
             self._answer(call, failure.response(call.id))
             if call.task is not None and call.task is not asyncio.current_task():
                 call.task.cancel()
@@ -339,14 +365,16 @@ class Conversation:
             await self._session.reopen(standing)
 
     async def _on_reopened(self, fresh: Handshake) -> None:
-        withdrawn = self._asked.lose()
+        await self._tell_reopened(fresh, self._asked.lose())
+        self._listen()
+
+    async def _tell_reopened(self, fresh: Handshake, withdrawn: list[Id]) -> None:
         async with self._outlet.turn():
             for id in withdrawn:
                 params = {"requestId": id, "reason": "the server has forgotten the session"}
                 self._outlet.write(jsonrpc.notification("notifications/cancelled", params))
             for line in fresh.news_of_restart(RESTARTED):
                 self._outlet.write(line)
-        self._listen()
 
     # The end ---------------------------------------------------------------------------------
 
@@ -385,7 +413,6 @@ class Conversation:
         await self._notes.aclose()
         await self._session.aclose()
         await self._session.farewell(begun)
-        await self._reach.aclose()
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)

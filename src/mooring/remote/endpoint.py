@@ -25,8 +25,8 @@ class Credentials(Protocol):
         """To be sent with every request."""
         ...
 
-    async def renew(self) -> bool:
-        """The server did not accept them: are there others by now?"""
+    async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
+        """The server did not accept them: are there others by now? `challenge`: what it says it wants."""
         ...
 
 

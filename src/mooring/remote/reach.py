@@ -46,6 +46,11 @@ class Reach:
         """As far as anybody knows."""
         return self._up.is_set()
 
+    @property
+    def why(self) -> NotSent:
+        """It could not be reached when it was last tried."""
+        return self._why
+
     async def wait(self, *, for_ever: bool = False) -> None:
         """Until it is worth trying. Raises Unreachable when patience is at its end."""
         if self._up.is_set():

@@ -25,6 +25,7 @@ from mooring.remote.reach import Reach
 from mooring.wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Id
 from mooring.wire.modern import CAPABILITIES_KEY, CLIENT_KEY, DISCOVER, INTERACTIVE, LEVEL_KEY, VERSION_KEY
 from mooring.wire.revisions import LATEST, MODERN
+from mooring.wire.verdicts import OTHER_ERA
 
 __all__ = ["Company", "Json", "Refused", "Tap", "Visitor"]
 
@@ -38,8 +39,6 @@ MAX_LIST_BYTES = 64 * 1024 * 1024
 """Of all pages of a list; what one message may have."""
 MOST_ROUNDS = 10
 """In which a server of 2026-07-28 wants to know more before it answers; as Mooring's bridge has it."""
-OTHER_ERA = (None, "not_mcp", "http_400")
-"""How a handshake is refused by a server that knows none: by itself, or by its HTTP status alone."""
 CLIENT = {"name": "mooring", "title": "Mooring", "version": __version__}
 
 
@@ -114,7 +113,7 @@ class Visitor:
         try:
             self.server = await self.ask("initialize", params, timeout_s=timeout_s)
         except Refused as error:
-            if error.reason not in OTHER_ERA:
+            if error.reason is not None and error.reason not in OTHER_ERA:
                 raise
             await self._discover(capabilities, error, timeout_s)
         else:

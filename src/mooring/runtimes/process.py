@@ -168,6 +168,8 @@ class ProcessInstance:
 
     container = ""
     was_meddled_with = False
+    stays = False
+    trouble = None
     is_paused = False
     """Nobody can stop a process in a way that we would be told of."""
 

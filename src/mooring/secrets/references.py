@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mooring.errors import UserError
 
-__all__ = ["Reference", "Template", "anchored", "is_secret_name", "literally", "parse", "sort_out"]
+__all__ = ["LITERAL", "Reference", "Template", "anchored", "is_secret_name", "literally", "parse", "sort_out"]
 
 LITERAL = "literal"
 SECRET_NAME_RULE = "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"  # noqa: S105 - a sentence

@@ -32,7 +32,14 @@ from mooring.supervise.states import RENEWED, Event, State, next_state
 __all__ = ["Supervisor", "Timer"]
 
 OVER = frozenset({State.STOPPING, State.STOPPED})
-OBSTACLES = frozenset({ReasonCode.PULLING, ReasonCode.PULL_FAILED, ReasonCode.ENGINE_UNREACHABLE})
+OBSTACLES = frozenset(
+    {
+        ReasonCode.PULLING,
+        ReasonCode.PULL_FAILED,
+        ReasonCode.ENGINE_UNREACHABLE,
+        ReasonCode.UNREACHABLE,
+    }
+)
 """What keeps an instance from being made: over as soon as there is one."""
 
 

@@ -19,6 +19,8 @@ from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import READS
 
 __all__ = [
+    "FOR_PEOPLE",
+    "OTHER_ERA",
     "Meaning",
     "Verdict",
     "describe_status",
@@ -34,6 +36,11 @@ _MODERN_READS = frozenset(
 )
 _EXECUTED_BY_NONE = frozenset({400, 401, 403, 404, 405, 406, 413, 414, 415, 421, 429, 431})
 """Refused for what the message is or who sent it: before anything was done."""
+
+FOR_PEOPLE = frozenset({"unauthorized", "forbidden", "not_mcp", "redirected"})
+"""Reasons of refusals that only people can put right."""
+OTHER_ERA = frozenset({"not_mcp", "http_400"})
+"""How a handshake is refused, by its HTTP status alone, by a server that knows none."""
 
 MAX_WORDS = 300
 """Characters of what a server says for people."""
@@ -123,7 +130,10 @@ def describe_status(status: int, content_type: bytes, location: bytes | None, me
         text = f"what answers there is not an MCP server: it sends {kind}, not JSON or events"
         return Failure("not_mcp", text, retryable)
     if status == 401:
-        text = "the server wants to know who asks (401): give it a token with --token-file or --header-env"
+        text = (
+            "the server wants to know who asks (401): give it a token "
+            "(mooring run: --header, or mooring login; mooring stdio: --token-file or --header-env)"
+        )
         return Failure("unauthorized", text, retryable)
     if status == 403:
         return Failure(

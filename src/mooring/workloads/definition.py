@@ -9,16 +9,19 @@ import msgspec
 from msgspec.structs import asdict
 
 from mooring.proxy.policy import SessionPolicy
+from mooring.remote.options import RemoteOptions
 from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.runtimes.stopping import StopPatience
 from mooring.secrets.references import Reference, literally, parse
 from mooring.supervise.restart import RestartPolicy
 
 __all__ = [
+    "HEADER",
     "Borrowed",
     "ClientRefresh",
     "ServerOptions",
     "asked_env",
+    "asked_headers",
     "differences",
     "dump_options",
     "load_options",
@@ -27,6 +30,8 @@ __all__ = [
 
 ClientRefresh = Literal["auto", "always", "never"]
 POLICIES = ("sessions", "restarts", "patience")
+HEADER = "header "
+"""No variable is called so."""
 LEAST_LEAVING = 16
 """Processes that may be in the middle of being stopped, however few sessions there can be."""
 
@@ -51,7 +56,9 @@ class ServerOptions:
     argv: tuple[str, ...]
     """The command; with a container, arguments of the program that its image has."""
     container: ContainerOptions | None = None
-    """None: it is a process."""
+    """Not None: it is a container."""
+    remote: RemoteOptions | None = None
+    """Not None: it runs elsewhere, and is spoken to over HTTP. (Neither: it is a process.)"""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Complete but for `env_references`: nothing of our own environment is added but the marker."""
     env_references: Mapping[str, str] = field(default_factory=dict)
@@ -77,12 +84,25 @@ class ServerOptions:
     @property
     def what(self) -> tuple[str, ...]:
         """What is run: it names the program, whatever surrounds it."""
+        if self.remote is not None:
+            return (f"url:{self.remote.url}",)
         return self.argv if self.container is None else (f"image:{self.container.image}", *self.argv)
+
+    @property
+    def is_process(self) -> bool:
+        """Of this machine."""
+        return self.container is None and self.remote is None
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """Its values that are references: by variable, and by header with `HEADER` before its name."""
+        headers = self.remote.header_references if self.remote is not None else {}
+        return {**self.env_references, **{f"{HEADER}{name}": text for name, text in headers.items()}}
 
     @property
     def references(self) -> tuple[Reference, ...]:
         """What its values refer to, each once."""
-        found = (parse(text).references for text in self.env_references.values())
+        found = (parse(text).references for text in self.elsewhere.values())
         return tuple(dict.fromkeys(reference for references in found for reference in references))
 
     @property
@@ -97,6 +117,14 @@ def asked_env(options: ServerOptions) -> dict[str, str]:
     unnamed = frozenset(options.borrowed.unnamed)
     texts = {name: literally(value) for name, value in options.env.items() if name not in unnamed}
     return texts | dict(options.env_references)
+
+
+def asked_headers(options: ServerOptions) -> dict[str, str]:
+    """The headers that requests to it carry, as they were asked for."""
+    if (remote := options.remote) is None:
+        return {}
+    texts = {name: literally(value) for name, value in remote.headers.items()}
+    return texts | dict(remote.header_references)
 
 
 def same_request(one: ServerOptions, other: ServerOptions) -> bool:
@@ -125,11 +153,12 @@ def _differing_policies(one: ServerOptions, other: ServerOptions) -> list[str]:
         policies = (asdict(getattr(options, name)) for name in POLICIES)
         own = {"spare": options.spare, "client_refresh": options.client_refresh}
         container = {} if options.container is None else vars(options.container)
-        return own | container | {key: value for policy in policies for key, value in policy.items()}
+        remote = {} if options.remote is None else vars(options.remote) | {"headers": asked_headers(options)}
+        return own | container | remote | {key: value for policy in policies for key, value in policy.items()}
 
     mine, theirs = settings(one), settings(other)
     # What only one of them can have is told by the command: the one is an image, the other is not.
-    both = [key for key in mine if key in theirs and key != "image"]
+    both = [key for key in mine if key in theirs and key not in ("image", "url", "header_references")]
     return [_told(key) for key in both if mine[key] != theirs[key]]
 
 

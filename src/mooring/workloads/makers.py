@@ -1,10 +1,10 @@
-"""How instances of a server are made and ended: as processes, or (`container_maker`) as containers.
+"""How instances of a server are made and ended.
 
-The seam between a workload and the runtimes: an instance is whatever has these members. (A server that is
-reached over HTTP can be another one.)
+They are processes; or containers (`container_maker`); or sessions with a server elsewhere (`remote_maker`).
+The seam between a workload and all of these: an instance is whatever has these members.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from mooring.runtimes.program import ProcessSpec, check_program
 from mooring.runtimes.runtime import ProcessRuntime
 from mooring.runtimes.stopping import StopOutcome
 from mooring.wire.budget import Budget
+from mooring.wire.failures import Failure
 from mooring.workloads.definition import ServerOptions
 
 if TYPE_CHECKING:
@@ -32,11 +33,21 @@ Passed: TypeAlias = PassedProcess | PassedContainer
 
 
 class Instance(Channel, Protocol):
-    """A running process or container."""
+    """A running process or container, or a session elsewhere."""
 
     n: int
     """The how manieth it is."""
     started_at: float
+
+    @property
+    def stays(self) -> bool:
+        """It never goes to another Mooring: sessions do without it, and get another there."""
+        ...
+
+    @property
+    def trouble(self) -> Failure | None:
+        """Why the last call was answered in place of the server, which is elsewhere; None: it was not."""
+        ...
 
     @property
     def title(self) -> str:
@@ -45,7 +56,7 @@ class Instance(Channel, Protocol):
 
     @property
     def container(self) -> str:
-        """Its id; empty: it is a process."""
+        """Its id; empty: it is none."""
         ...
 
     @property
@@ -127,6 +138,8 @@ class Ears(NamedTuple):
     """What instances run in does not answer any more, or (None) answers again."""
     on_decided: Callable[[], None]
     """Whether one that others have ended comes back is known: `Maker.may_return` may be another."""
+    on_trouble: Callable[[Failure | None], None]
+    """A call was answered in place of a server elsewhere, for this reason; or (None) by itself."""
     on_excused: Callable[[int], None]
     """That the instance of this number ended was the doing of others, as is known only now."""
 
@@ -139,9 +152,17 @@ def make_maker(
     clock: Callable[[], float],
     household: Household | None,
     harbours: Harbours | None,
+    look_up: Callable[[], Awaitable[Mapping[str, str]]],
     generation: int,
 ) -> Maker:
-    """For the server as it is defined. `harbours`: needed for one in containers."""
+    """For the server as it is defined. `harbours`: needed for one in containers.
+
+    `look_up`: what its references lead to now.
+    """
+    if definition.remote is not None:
+        from mooring.workloads.remote_maker import RemoteMaker  # noqa: PLC0415 - only with servers elsewhere
+
+        return RemoteMaker(definition, ears, clock=clock, look_up=look_up)
     if definition.container is None:
         return ProcessMaker(definition, ears, unfinished=unfinished, clock=clock, household=household)
     if harbours is None:

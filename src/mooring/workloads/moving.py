@@ -121,7 +121,7 @@ class Moving:
             if trunk is not None and channel is None:
                 return None
         lent = self._crew.lent.get(channel) if channel is not None and session.link.is_live else None
-        if lent is None:
+        if lent is None or lent.instance.stays:
             return Departure(self._crew, self._proxy, None, session=session)
         if lent.instance.describe() is None:
             return None

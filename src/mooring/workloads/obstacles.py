@@ -1,8 +1,9 @@
 """What keeps a workload from having instances, or those from answering, through no fault of the server.
 
 The system has nothing left to start one with; its container engine does not answer; its image is still being
-pulled, or cannot be just now; somebody has paused a container. None of it counts as a failure: it is said in
-the reason of the workload's state, and where nothing tells when it is over, we look again.
+pulled, or cannot be just now; somebody has paused a container; the server is elsewhere, and cannot be
+reached, or does not answer as it should. None of it counts as a failure: it is said in the reason of the
+workload's state, and where nothing tells when it is over, we look again.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from mooring.errors import MooringError, Unavailable
 from mooring.supervise.reasons import Reason, ReasonCode
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
+from mooring.wire.failures import Failure
 from mooring.workloads.makers import Instance
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ MB = 1_000_000
 REASONS = {
     "engine_unreachable": ReasonCode.ENGINE_UNREACHABLE,
     "pull_failed": ReasonCode.PULL_FAILED,
+    "unreachable": ReasonCode.UNREACHABLE,
 }
 
 
@@ -72,7 +75,8 @@ class Obstacles:
         if trouble is None:
             self._look()
         elif self._supervisor.state is State.READY:
-            reason = Reason(ReasonCode.ENGINE_UNREACHABLE, trouble.message, trouble.hint)
+            code = REASONS.get(trouble.code, ReasonCode.ENGINE_UNREACHABLE)
+            reason = Reason(code, trouble.message, trouble.hint)
             self._supervisor.unusable(reason, others_working=others_working)
         else:
             self._explain(trouble)
@@ -103,6 +107,17 @@ class Obstacles:
             self._look_again.cancel()
             self._look_again = None
         self._try_again()
+
+    # Servers elsewhere that do not answer as they should
+
+    def on_trouble(self, failure: Failure | None) -> None:
+        """A call was answered by us, for this reason; or (None) by the server."""
+        if self._supervisor.state is not State.READY:
+            return
+        if failure is not None:
+            self._supervisor.explain(Reason(ReasonCode.CALLS_FAIL, failure.message))
+        elif self._supervisor.reason.code is ReasonCode.CALLS_FAIL:
+            self._supervisor.explain(Reason(ReasonCode.WORKING))
 
     # Instances that do not answer because somebody wants it so
 

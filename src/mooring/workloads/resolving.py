@@ -29,7 +29,7 @@ class Resolving:
 
     async def resolve(self, options: ServerOptions) -> Resolved:
         """What its references lead to now. Raises UserError that names the first that leads nowhere."""
-        if not options.env_references:
+        if not options.elsewhere:
             return NOTHING
         turn = self._turns.setdefault(options.name, asyncio.Lock())
         try:
@@ -61,7 +61,7 @@ class Resolving:
         def look() -> None:
             outcome: Resolved | BaseException
             try:
-                outcome = self._resolver.resolve(options.env_references)
+                outcome = self._resolver.resolve(options.elsewhere)
             except MooringError as error:
                 outcome = UserError(f"{options.name}: {error.message}", code=error.code, hint=error.hint)
             except BaseException as error:

@@ -4,13 +4,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from mooring.errors import MooringError, ServerFailed
-from mooring.proxy.ports import Channel
+from mooring.errors import MooringError, ServerFailed, Unavailable
 from mooring.proxy.proxy import Proxy
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.supervisor import Supervisor
+from mooring.wire.failures import Failure
 from mooring.wire.memory import Handshake
 from mooring.wire.revisions import MODERN
+from mooring.wire.verdicts import FOR_PEOPLE, OTHER_ERA
+from mooring.workloads.makers import Instance
 from mooring.workloads.probe import Probe
 from mooring.workloads.words import NOT_MCP_HINT
 
@@ -18,6 +20,8 @@ __all__ = ["Trial"]
 
 log = logging.getLogger("mooring.workload")
 
+AGAIN_S = 5.0
+"""After a server elsewhere has answered with trouble of its own."""
 SLOW_START_S = 5.0
 """After this, whoever looks at the terminal is told that we still wait."""
 
@@ -25,7 +29,14 @@ SLOW_START_S = 5.0
 class Trial:
     """Of one workload, again and again."""
 
-    def __init__(self, name: str, proxy: Proxy, supervisor: Supervisor) -> None:
+    def __init__(
+        self,
+        name: str,
+        proxy: Proxy,
+        supervisor: Supervisor,
+        on_obstacle: Callable[[Unavailable], None] = lambda error: None,
+    ) -> None:
+        """`on_obstacle`: through no fault of the server it could not be spoken to, for now."""
         self.revision = ""
         """Of the protocol, as the server has agreed to it when Mooring spoke to it."""
         self.on_met: Callable[[Handshake], None] = lambda handshake: None
@@ -33,8 +44,9 @@ class Trial:
         self._name = name
         self._proxy = proxy
         self._supervisor = supervisor
+        self._on_obstacle = on_obstacle
 
-    async def run(self, channel: Channel, works: Callable[[], None]) -> str:
+    async def run(self, channel: Instance, works: Callable[[], None]) -> str:
         """Speak to an instance; `works` is called as soon as it does. Returns why it is not needed then."""
         probe, noise = Probe(self._name, self._proxy.noise), self._proxy.noise
         slow = asyncio.get_running_loop().call_later(SLOW_START_S, self._tell_slow, channel.pid)
@@ -42,6 +54,8 @@ class Trial:
             handshake = await probe.speak(channel, self._proxy.policy.handshake_timeout_s)
         except ServerFailed as error:
             error.message = noise.mask(error.message)
+            if (trouble := channel.trouble) is not None and trouble.reason not in OTHER_ERA:
+                return self._tell_trouble(trouble)
             if error.code == "initialize_refused" and await self._speaks_modern():
                 return "it speaks another era"
             if error.code != "server_exited":
@@ -57,7 +71,17 @@ class Trial:
         await self._learn_of_pings(probe, channel)
         return "it works"
 
-    async def _learn_of_pings(self, probe: Probe, channel: Channel) -> None:
+    def _tell_trouble(self, trouble: Failure) -> str:
+        """It is elsewhere, and what answered was not it."""
+        if trouble.reason in FOR_PEOPLE:
+            error = ServerFailed(trouble.message, code=trouble.reason)
+            self._supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
+        else:
+            text = f"{self._name}: {trouble.message}"
+            self._on_obstacle(Unavailable(text, code="unreachable", retry_after_s=AGAIN_S))
+        return trouble.message
+
+    async def _learn_of_pings(self, probe: Probe, channel: Instance) -> None:
         health = self._proxy.health
         if health.interval_s is None:
             return

@@ -26,6 +26,7 @@ from mooring.supervise.snapshot import Snapshot, SupervisedSoFar
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
+from mooring.wire.failures import Failure
 from mooring.workloads.crew import Crew, InstanceReport, Lent
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.happenings import (
@@ -83,7 +84,7 @@ class Workload:
         `harbours`: where its containers are, if it runs in any. `resolving`: who follows its references, if
         it has any.
         """
-        if definition.env_references and resolving is None:
+        if definition.elsewhere and resolving is None:
             raise ValueError("references need somebody who follows them")
         self.definition = definition
         self._resolving = resolving
@@ -121,16 +122,18 @@ class Workload:
                 on_progress=self._obstacles.on_progress,
                 on_engine=self._on_engine,
                 on_decided=self._on_decided,
+                on_trouble=self._on_trouble,
                 on_excused=self.supervisor.excuse,
             ),
             unfinished=self.unfinished,
             clock=clock,
             household=household,
             harbours=harbours,
+            look_up=self._look_up,
             generation=generation,
         )
         self._crew = Crew(maker)
-        self.trial = Trial(self.name, self.proxy, self.supervisor)
+        self.trial = Trial(self.name, self.proxy, self.supervisor, self._obstacles.met)
         self.moving = Moving(self._crew, self.proxy, self.supervisor)
         self.moving.on_useless = lambda instance: self.release(instance, "nobody can use it")
         self._spares_lost = 0
@@ -161,7 +164,7 @@ class Workload:
     def go_on(self, so_far: SupervisedSoFar) -> None:
         """Instead of `start`: another Mooring has come so far."""
         self.supervisor.go_on(so_far)
-        if self.definition.env_references:
+        if self.definition.elsewhere:
             self._spawn(self._learn_values(), "learning what to mask")
         self._state = self.supervisor.state
         self._was_ready = so_far.is_ready
@@ -304,7 +307,7 @@ class Workload:
 
     async def _look_up(self) -> dict[str, str]:
         """The variables that its references lead to now: those of one start, not of the next."""
-        if self._resolving is None or not self.definition.env_references:
+        if self._resolving is None or not self.definition.elsewhere:
             return {}
         resolved = await self._resolving.resolve(self.definition)
         self.mask.learn(resolved.values.items())
@@ -405,7 +408,7 @@ class Workload:
         line = exit_line(self.name, instance.title, exit, self.supervisor.snapshot())
         about = self._about(instance, "server_exited")
         log.log(line.level, line.text, extra={**about, "code": exit.code, "signal": exit.signal})
-        if not self._was_ready and self.exits == 1 and self.definition.container is None:
+        if not self._was_ready and self.exits == 1 and self.definition.is_process:
             log.info("%s: %s", self.name, ENVIRONMENT_HINT, extra={"event": "hint", "server": self.name})
         # Not at once: the session that has lost its instance will want the spare, now or at its next call.
         if (idle_s := self.definition.sessions.idle_timeout_s) is not None:
@@ -434,7 +437,14 @@ class Workload:
 
     def _on_engine(self, trouble: MooringError | None) -> None:
         if not self._is_parted:
-            self._obstacles.on_engine(trouble, others_working=bool(self._crew.working))
+            # What is elsewhere is gone with its address; what runs here goes on without its engine.
+            goes_on = bool(self._crew.working) and self.definition.remote is None
+            self._obstacles.on_engine(trouble, others_working=goes_on)
+
+    def _on_trouble(self, failure: Failure | None) -> None:
+        if not self._is_parted:
+            masked = failure and failure._replace(message=self.mask(failure.message))
+            self._obstacles.on_trouble(masked)
 
     def _on_decided(self) -> None:
         """One that others have ended has come back, or does not. If no session waits for it, we keep it."""

@@ -15,13 +15,25 @@ import click
 from mooring.cli.files.offsets import Keys, Place
 from mooring.cli.files.reading import BadFile, Document, Entry, Remark, entries_of, parse
 from mooring.cli.files.schema import RUN_OPTIONS
-from mooring.cli.files.secret_looks import looks_secret, secret_name, word_looks_secret
+from mooring.cli.files.secret_looks import (
+    looks_secret,
+    secret_name,
+    value_looks_secret,
+    word_looks_secret,
+)
 from mooring.cli.files.variables import expand, has_variables
+from mooring.cli.running.addresses import NOT_ELSEWHERE
 from mooring.cli.running.images import engine_at, path_at, volume_at
 from mooring.cli.running.plan import check_server, plan_server
 from mooring.cli.running.run import run
 from mooring.cli.running.sources import parse_source
-from mooring.cli.values import parse_assignment, parse_engine, parse_variable, parse_volume
+from mooring.cli.values import (
+    parse_assignment,
+    parse_engine,
+    parse_header,
+    parse_variable,
+    parse_volume,
+)
 from mooring.errors import UserError
 from mooring.runtimes.containers.spec import Volume
 from mooring.secrets.references import anchored
@@ -39,6 +51,8 @@ BLAMED = {
     "engine_unsupported": "engine",
 }
 """Which key an error of the plan is about."""
+OPTIONS = {"headers": "header"}
+"""Keys that are called otherwise as options."""
 
 
 class Wanted(NamedTuple):
@@ -134,8 +148,9 @@ class _Maker:
     def make(self) -> ServerOptions | None:
         """None if something is wrong with it."""
         words = self._command()
-        given = {**self._context.params, "cwd": None if self._is_image else str(self._folder)}
-        chosen = {key: value for key, value in self._entry.values.items() if key in RUN_OPTIONS}
+        is_program = not {"image", "url"} & self._entry.values.keys()
+        given = {**self._context.params, "cwd": str(self._folder) if is_program else None}
+        chosen = {key: value for key, value in self._said().items() if key in RUN_OPTIONS}
         if chosen.get("shared") is False:
             del chosen["shared"]  # which is the default
         given |= {key: self._setting(key, value) for key, value in chosen.items()}
@@ -147,9 +162,11 @@ class _Maker:
             self._wrong((BLAMED.get(error.code, "env"),), error.message, error.hint)
             return None
 
-    @property
-    def _is_image(self) -> bool:
-        return "image" in self._entry.values
+    def _said(self) -> dict[str, Any]:
+        """By the names of options; those that mean nothing to a server elsewhere are empty there."""
+        values = {OPTIONS.get(key, key): value for key, value in self._entry.values.items()}
+        is_elsewhere = "url" in values
+        return {key: value for key, value in values.items() if not (is_elsewhere and key in NOT_ELSEWHERE)}
 
     def _wrong(self, keys: Keys, text: str, hint: str = "") -> None:
         self.problems.append(self._document.remark((*self._entry.keys, *keys), text, hint))
@@ -176,7 +193,8 @@ class _Maker:
         else:
             words = self._source(values["from"]) if "from" in values else []
         args = [self._expanded(("args", n), word) for n, word in enumerate(values.get("args", ()))]
-        is_missing = not self._is_image and not (words and words[0].strip())
+        has_program = {"image", "url"} & values.keys()
+        is_missing = not has_program and not (words and words[0].strip())
         if self._entry.is_whole and not self.problems and is_missing:
             self._wrong(("command",), "the command is empty")
         return (*words, *args)
@@ -195,12 +213,14 @@ class _Maker:
         """As `mooring run` has it after parsing."""
         if key == "env":
             return [self._variable(name, text) for name, text in value.items()]
+        if key == "header":
+            return [self._header(name, text) for name, text in value.items()]
         if key == "volume":
             texts = [value] if isinstance(value, str) else value
             return [self._parsed((key, n), self._volume, each) for n, each in enumerate(texts)]
         if key == "engine":
             return self._parsed((key,), self._engine, value)
-        if key == "cwd":
+        if key in ("cwd", "ca_file", "client_cert", "client_key"):
             value = self._path((key,), value)
         elif key == "env_file":
             value = [value] if isinstance(value, str) else value
@@ -235,6 +255,11 @@ class _Maker:
         self._parsed(("env", name), parse_variable, name)
         return self._parsed(("env", name), parse_assignment, f"{name}={value}") or (name, "")
 
+    def _header(self, name: str, text: str) -> tuple[str, str]:
+        value = self._expanded(("headers", name), text)
+        value = self._parsed(("headers", name), lambda each: anchored(each, self._folder), value) or ""
+        return self._parsed(("headers", name), parse_header, f"{name}: {value}") or (name, "")
+
 
 def _parse_source(text: str) -> tuple[str, ...]:
     try:
@@ -246,13 +271,14 @@ def _parse_source(text: str) -> tuple[str, ...]:
 def _literal_secrets(document: Document, entry: Entry) -> list[Remark]:
     """Values that should not stand in a file."""
     found = []
-    for name, value in entry.values.get("env", {}).items():
-        if not has_variables(value) and looks_secret(name, value):
-            secret = secret_name(entry.name, name)
-            line = f'"{name}": "secret:{secret}"' if document.is_json else f'{name} = "secret:{secret}"'
-            hint = f"keep it out of the file: mooring secret set {secret}, and here {line}"
-            text = f"the value of {name} looks like a secret"
-            found.append(document.remark((*entry.keys, "env", name), text, hint))
+    for key, looks in (("env", looks_secret), ("headers", value_looks_secret)):
+        for name, value in entry.values.get(key, {}).items():
+            if not has_variables(value) and looks(name, value):
+                secret = secret_name(entry.name, name)
+                line = f'"{name}": "secret:{secret}"' if document.is_json else f'{name} = "secret:{secret}"'
+                hint = f"keep it out of the file: mooring secret set {secret}, and here {line}"
+                text = f"the value of {name} looks like a secret"
+                found.append(document.remark((*entry.keys, key, name), text, hint))
     for key in ("command", "args"):
         words = entry.values.get(key, ())
         for n in range(len(words) if isinstance(words, list) else 0):

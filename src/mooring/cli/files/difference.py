@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from mooring.cli.files.secret_looks import shown_command
-from mooring.cli.files.settings import OF_CONTAINERS, SETTINGS
+from mooring.cli.files.secret_looks import masked, shown_command
+from mooring.cli.files.settings import OF_ADDRESSES, OF_CONTAINERS, SETTINGS
 from mooring.errors import UserError
-from mooring.workloads.definition import ServerOptions, asked_env, same_request
+from mooring.workloads.definition import ServerOptions, asked_env, asked_headers, same_request
 
 __all__ = ["Action", "Known", "Plan", "Step", "plan_down", "plan_up"]
 
@@ -121,13 +121,21 @@ def _changes(old: ServerOptions | None, new: ServerOptions) -> list[str]:
         *((key, _word(read(old)), _word(read(new))) for key, read in SETTINGS.items()),
     ]
     changes = [f"{key}: {before} → {after}" for key, before, after in pairs if before != after]
-    if variables := _changed_variables(old, new):
+    if variables := _changed_names(asked_env(old), asked_env(new)):
         changes.append(f"env: {variables}")
+    if headers := _changed_names(asked_headers(old), asked_headers(new)):
+        changes.append(f"headers: {headers}")
     return changes or ["something that is not shown here"]
 
 
 def _programs(old: ServerOptions, new: ServerOptions) -> list[tuple[str, str, str]]:
-    """What is run, before and after; of images each thing by itself."""
+    """What is run, before and after; of images and addresses each thing by itself."""
+    if old.remote is not None and new.remote is not None:
+        there, then = old.remote, new.remote
+        return [
+            ("url", masked(there.url), masked(then.url)),
+            *((key, _word(read(there)), _word(read(then))) for key, read in OF_ADDRESSES.items()),
+        ]
     if old.container is None or new.container is None:
         return [("command", shown_command(old.what), shown_command(new.what))]
     before, after = old.container, new.container
@@ -146,9 +154,8 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _changed_variables(old: ServerOptions, new: ServerOptions) -> str:
-    """By name only."""
-    before, after = asked_env(old), asked_env(new)
+def _changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Of variables or headers, by name only."""
     signs = dict.fromkeys(before.keys() - after.keys(), "-")
     signs |= dict.fromkeys(after.keys() - before.keys(), "+")
     signs |= {name: "~" for name in before.keys() & after.keys() if before[name] != after[name]}

@@ -24,6 +24,7 @@ from mooring.cli.files.offsets import (
     without_comments,
 )
 from mooring.cli.files.schema import FIELDS
+from mooring.cli.running.addresses import NOT_ELSEWHERE, ONLY_ELSEWHERE
 from mooring.cli.running.images import ONLY_OF_IMAGES
 from mooring.cli.values import parse_name
 from mooring.errors import UserError
@@ -45,10 +46,10 @@ LIKENESS = 0.6
 """How much an unknown key must be like a known one to be taken for it."""
 LIKENESS_IN_JSON = 0.8
 """Where it may also be one that other programs know."""
-ELSEWHERE = frozenset({"url", "serverUrl", "httpUrl"})
-CLIENTS_NAMES = {"envFile": "env_file"}
+CLIENTS_NAMES = {"envFile": "env_file", "serverUrl": "url", "httpUrl": "url"}
 """Keys of AI clients that mean one of ours."""
-WAYS = ("command", "from", "image")
+OF_ADDRESSES = (ONLY_ELSEWHERE - {"header"}) | {"headers"}
+WAYS = ("command", "from", "image", "url")
 """To say what is run."""
 WITH_IMAGES = "an image has a program of its own; what is to follow it are args"
 NOT_OF_IMAGES = {
@@ -62,7 +63,6 @@ NOT_OF_IMAGES = {
     ),
 }
 """Why not, and what to do."""
-NOT_YET = "servers elsewhere (url) are not supported yet"
 
 
 class Syntax(NamedTuple):
@@ -75,12 +75,13 @@ class Syntax(NamedTuple):
 
 TOML = Syntax(
     "a table",
-    'write what is run: command = "uvx mcp-server-time", or from = "uvx:PACKAGE", or image = "IMAGE"',
+    'write what is run: command = "uvx mcp-server-time", or from = "uvx:PACKAGE", or image = "IMAGE"; '
+    'or where it runs already: url = "https://…"',
 )
 JSON = Syntax(
     "an object",
     'write what is run: {"command": "uvx", "args": ["mcp-server-time"]}, or {"from": "uvx:PACKAGE"}, '
-    'or {"image": "IMAGE"}',
+    'or {"image": "IMAGE"}; or where it runs already: {"url": "https://…"}',
 )
 
 
@@ -207,9 +208,7 @@ def _servers_key(document: Document) -> str:
 def _left_out(said: Any) -> str:
     if not isinstance(said, dict):
         return ""
-    if said.get("disabled") is True:
-        return "it is disabled"
-    return NOT_YET if ELSEWHERE & said.keys() and "command" not in said else ""
+    return "it is disabled" if said.get("disabled") is True else ""
 
 
 class _Check:
@@ -235,8 +234,10 @@ class _Check:
                 self._take(key, value, values)
             # In JSON, null is as good as not there.
             there = {key: value for key, value in said.items() if value is not None}
-            self._check_command(there)
+            known = {CLIENTS_NAMES.get(key, key) for key in there} if self._document.is_json else {*there}
+            self._check_command(known)
             self._check_image(there)
+            self._check_address(there, known)
         return Entry(name, self._keys, values, not self.problems)
 
     def _check_name(self, name: str) -> None:
@@ -246,12 +247,12 @@ class _Check:
             better = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-")
             self._wrong((), str(error), f"for example: {better}" if better and better != name else "")
 
-    def _check_command(self, said: dict[str, Any]) -> None:
+    def _check_command(self, said: set[str]) -> None:
         ways = [way for way in WAYS if way in said]
         for other in ways[1:]:
             text = f"{ways[0]} and {other} are two ways to say the same; keep one of them"
             self._wrong((other,), text, WITH_IMAGES if other == "image" else "")
-        if not ways and not ELSEWHERE & said.keys():
+        if not ways:
             self._wrong((), f"{self._keys[-1]} has no command", self._syntax.hint)
 
     def _check_image(self, said: dict[str, Any]) -> None:
@@ -263,6 +264,16 @@ class _Check:
         for key, (why, hint) in NOT_OF_IMAGES.items():
             if said.get(key, False) is not False:
                 self._wrong((key,), f"{key} does not go with image: {why}", hint)
+
+    def _check_address(self, said: dict[str, Any], known: set[str]) -> None:
+        """What only servers elsewhere can have, and what they cannot."""
+        if "url" not in known:
+            for key in OF_ADDRESSES & said.keys():
+                self._wrong((key,), f"{key} goes only with a url", f"add url, or leave {key} out")
+            return
+        for key in ({"args"} | NOT_ELSEWHERE) & said.keys():
+            if said[key] not in ([], {}, False):  # clients write them so though they mean nothing
+                self._wrong((key,), f"{key} means nothing to a server elsewhere", f"leave {key} out")
 
     def _take(self, key: str, value: Any, values: dict[str, Any]) -> None:
         """A value whose key is known and whose type is right."""
@@ -280,9 +291,6 @@ class _Check:
 
     def _stranger(self, key: str) -> None:
         is_json = self._document.is_json
-        if key in ELSEWHERE:
-            self._wrong((key,), NOT_YET)
-            return
         like = difflib.get_close_matches(key, FIELDS, 1, LIKENESS_IN_JSON if is_json else LIKENESS)
         if like or not is_json:
             better = f"; did you mean {like[0]}?" if like else ""
@@ -299,7 +307,7 @@ def _mismatch(key: str, value: Any) -> tuple[Keys, str] | None:
         msgspec.convert(value, FIELDS[key].type)
     except msgspec.ValidationError as error:
         found = _MISMATCH.match(str(error))
-        if isinstance(value, dict) and key == "env":
+        if isinstance(value, dict) and key in ("env", "headers"):
             [name, *_] = [name for name, each in value.items() if not isinstance(each, str)]
             return (name,), f"the value of {name} is not text; put it in quotes"
         expected = (

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mooring.cli.running.run import run
+from mooring.remote.options import Transport
 from mooring.runtimes.containers.spec import Network, Pull
 from mooring.workloads.definition import ClientRefresh
 
@@ -40,7 +41,7 @@ Size = str | int
 
 
 class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"from_": "from"}):
-    """An MCP server, which speaks on stdin and stdout."""
+    """An MCP server, which speaks on stdin and stdout; or over HTTP, where it has a `url`."""
 
     command: Annotated[
         Words | UnsetType,
@@ -63,6 +64,13 @@ class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"
         Meta(
             description="In place of `command`: an image, of which containers are run, on Docker or Podman.",
             examples=["ghcr.io/github/github-mcp-server"],
+        ),
+    ] = UNSET
+    url: Annotated[
+        str | UnsetType,
+        Meta(
+            description="In place of `command`: where a server is that runs already, and speaks HTTP.",
+            examples=["https://mcp.example.com/mcp"],
         ),
     ] = UNSET
     args: Annotated[
@@ -117,6 +125,17 @@ class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"
     read_only: Annotated[bool | UnsetType, _as_run("read_only")] = UNSET
     pull: Annotated[str | UnsetType, _one_of("pull", Pull)] = UNSET
     engine: Annotated[str | UnsetType, _as_run("engine")] = UNSET
+    headers: Annotated[
+        dict[str, str] | UnsetType,
+        Meta(
+            description="With `url`: headers of every request. A secret is named, not written: "
+            "`Bearer {secret:NAME}`."
+        ),
+    ] = UNSET
+    transport: Annotated[str | UnsetType, _one_of("transport", Transport)] = UNSET
+    ca_file: Annotated[str | UnsetType, _as_run("ca_file")] = UNSET
+    client_cert: Annotated[str | UnsetType, _as_run("client_cert")] = UNSET
+    client_key: Annotated[str | UnsetType, _as_run("client_key")] = UNSET
     max_sessions: Annotated[int | UnsetType, _as_run("max_sessions")] = UNSET
     idle_timeout: Annotated[Span | UnsetType, _as_run("idle_timeout")] = UNSET
     shared: Annotated[bool | int | UnsetType, _as_run("shared")] = UNSET

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from mooring.secrets.references import parse
 
 __all__ = [
+    "header_looks_secret",
     "is_reference",
     "looks_secret",
     "masked",
     "names_a_place",
     "secret_name",
     "shown_command",
+    "value_looks_secret",
     "word_looks_secret",
 ]
 
@@ -92,15 +94,23 @@ def word_looks_secret(words: Sequence[str], at: int) -> bool:
         return True
     if (header := _HEADER.fullmatch(word)) is not None and not is_reference(word):
         is_header = _OF_HEADERS.fullmatch(before) or _ALWAYS_A_HEADER.fullmatch(header["name"])
-        return is_header is not None and _header_looks_secret(header["name"])
+        return is_header is not None and header_looks_secret(header["name"])
     name, equals, value = word.partition("=")
     if not equals or not _NAME_OF_VALUE.fullmatch(name):
         return False
     return looks_secret(name.strip("-"), value) or (name[0] == "-" and word_looks_secret([name, value], 1))
 
 
-def _header_looks_secret(name: str) -> bool:
+def header_looks_secret(name: str) -> bool:
+    """Of a header: is its value one that should not be seen?"""
     return _name_looks_secret(name) or "COOKIE" in name.upper() or "AUTH" in name.upper()
+
+
+def value_looks_secret(header: str, value: str) -> bool:
+    """Of a header: is this value one that should not stand in a file?"""
+    if not value or is_reference(value):
+        return False
+    return header_looks_secret(header) or masked(value) != value
 
 
 def _is_value_of(before: str, word: str) -> bool:
@@ -139,7 +149,7 @@ def _shown(words: Sequence[str], at: int) -> str:
     if _is_value_of(before, word):
         return _HIDDEN
     if header := _HEADER.fullmatch(word):
-        return f"'{header['name']}: {_HIDDEN}'" if _header_looks_secret(header["name"]) else _HIDDEN
+        return f"'{header['name']}: {_HIDDEN}'" if header_looks_secret(header["name"]) else _HIDDEN
     name, equals, _ = word.partition("=")
     without = masked(word)
     if equals and _NAME_OF_VALUE.fullmatch(name) and (without == word or _name_looks_secret(name)):

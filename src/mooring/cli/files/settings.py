@@ -3,10 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
+from mooring.remote.options import RemoteOptions
 from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.workloads.definition import ServerOptions
 
-__all__ = ["OF_CONTAINERS", "SETTINGS", "container_settings", "default_of", "settings_of"]
+__all__ = [
+    "OF_ADDRESSES",
+    "OF_CONTAINERS",
+    "SETTINGS",
+    "address_settings",
+    "container_settings",
+    "default_of",
+    "settings_of",
+]
 
 SPANS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 SIZES = (("GiB", 1024**3), ("MiB", 1024**2))
@@ -59,13 +68,20 @@ OF_CONTAINERS: dict[str, Callable[[ContainerOptions], Any]] = {
     "engine": lambda container: container.engine,
 }
 """The same of what an image is run with."""
+OF_ADDRESSES: dict[str, Callable[[RemoteOptions], Any]] = {
+    "transport": lambda remote: remote.transport,
+    "ca_file": lambda remote: remote.ca_file and str(remote.ca_file),
+    "client_cert": lambda remote: remote.client_cert and str(remote.client_cert),
+    "client_key": lambda remote: remote.client_key and str(remote.client_key),
+}
+"""And of what goes with an address, beside the headers."""
 _DEFAULTS = ServerOptions(name="default", argv=("default",))
 
 
 def default_of(key: str, options: ServerOptions) -> Any:
     """What it is if nothing is said of it."""
-    if key == "spare" and options.sessions.shared:
-        return 0  # a process that stands anyway needs none beside it
+    if key == "spare" and (options.sessions.shared or options.remote is not None):
+        return 0  # what stands anyway needs nothing beside it
     return SETTINGS[key](_DEFAULTS)
 
 
@@ -73,6 +89,12 @@ def settings_of(options: ServerOptions) -> dict[str, Any]:
     """Those that are not as they would be anyway."""
     values = {key: read(options) for key, read in SETTINGS.items()}
     return {key: value for key, value in values.items() if value != default_of(key, options)}
+
+
+def address_settings(remote: RemoteOptions) -> dict[str, Any]:
+    """The same of what goes with its address."""
+    default = RemoteOptions(url=remote.url)
+    return {key: read(remote) for key, read in OF_ADDRESSES.items() if read(remote) != read(default)}
 
 
 def container_settings(container: ContainerOptions) -> dict[str, Any]:

@@ -9,10 +9,15 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mooring.cli.files.secret_looks import looks_secret, secret_name, word_looks_secret
-from mooring.cli.files.settings import container_settings, settings_of
+from mooring.cli.files.secret_looks import (
+    looks_secret,
+    secret_name,
+    value_looks_secret,
+    word_looks_secret,
+)
+from mooring.cli.files.settings import address_settings, container_settings, settings_of
 from mooring.cli.files.variables import escaped
-from mooring.workloads.definition import ServerOptions, asked_env
+from mooring.workloads.definition import ServerOptions, asked_env, asked_headers
 
 __all__ = ["Written", "as_json", "as_toml", "written"]
 
@@ -41,11 +46,16 @@ def written(options: ServerOptions) -> Written:
     values |= settings_of(options)
     if env := dict(_variables(options, advice)):
         values["env"] = env
+    if headers := dict(_headers(options, advice)):
+        values["headers"] = headers
     return Written(options.name, values, advice)
 
 
 def _what(options: ServerOptions, advice: dict[str, str]) -> dict[str, Any]:
-    """The command, or the image with all that it is run with."""
+    """The command, or the image with all that it is run with, or the address with what goes with it."""
+    if options.remote is not None:
+        settings = {key: _escaped(value) for key, value in address_settings(options.remote).items()}
+        return {"url": escaped(options.remote.url), **settings}
     if options.container is None:
         return {"command": list(_words(options, advice, "command"))}
     values: dict[str, Any] = {"image": escaped(options.container.image)}
@@ -84,6 +94,16 @@ def _variables(options: ServerOptions, advice: dict[str, str]) -> Iterator[tuple
             yield name, escaped(value)
 
 
+def _headers(options: ServerOptions, advice: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in sorted(asked_headers(options).items()):
+        if value_looks_secret(name, value):
+            secret = secret_name(options.name, name)
+            advice[name] = f"its value is not shown; keep it with: mooring secret set {secret}"
+            yield name, f"secret:{secret}"
+        else:
+            yield name, escaped(value)
+
+
 def as_toml(servers: list[Written]) -> str:
     """One table each."""
     return "\n".join("".join(f"{line}\n" for line in _table(server)) for server in servers)
@@ -92,18 +112,19 @@ def as_toml(servers: list[Written]) -> str:
 def _table(server: Written) -> Iterator[str]:
     yield f"[servers.{server.name}]"
     values = dict(server.values)
-    env = values.pop("env", {})
+    tables = {key: values.pop(key, {}) for key in ("env", "headers")}
     for key, value in values.items():
         if key in server.advice:
             yield f"# {server.advice[key]}"
         yield f"{key} = {_toml(value)}"
-    if env:
-        yield ""
-        yield f"[servers.{server.name}.env]"
-    for name, value in env.items():
-        if name in server.advice:
-            yield f"# {server.advice[name]}"
-        yield f"{name if _BARE_KEY.fullmatch(name) else _toml(name)} = {_toml(value)}"
+    for key, table in tables.items():
+        if table:
+            yield ""
+            yield f"[servers.{server.name}.{key}]"
+        for name, value in table.items():
+            if name in server.advice:
+                yield f"# {server.advice[name]}"
+            yield f"{name if _BARE_KEY.fullmatch(name) else _toml(name)} = {_toml(value)}"
 
 
 def _toml(value: Any) -> str:
@@ -119,8 +140,8 @@ def as_json(servers: list[Written]) -> str:
 
 
 def _for_clients(values: dict[str, Any]) -> dict[str, Any]:
-    if "image" in values:
-        return values  # which clients know nothing of
+    if "image" in values or "url" in values:
+        return values  # of images clients know nothing; addresses they write so
     program, *args = values["command"]
     return {
         "command": program,

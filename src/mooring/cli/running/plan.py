@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from mooring.cli.running.addresses import check_remote, plan_remote
 from mooring.cli.running.images import plan_container
 from mooring.errors import UserError
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
@@ -36,7 +37,7 @@ def plan_foreground(
     server = plan_server(given, chosen, command, ours)
     return ForegroundOptions(
         server=server,
-        secrets=find_places(ours).secrets if server.env_references else None,
+        secrets=find_places(ours).secrets if server.elsewhere else None,
         listen=_plan_listen(given, chosen),
         drain_delay_s=given["drain_delay"],
         drain_timeout_s=given["drain_timeout"],
@@ -47,8 +48,9 @@ def plan_server(
     given: Mapping[str, Any], chosen: Collection[str], command: tuple[str, ...], ours: Mapping[str, str]
 ) -> ServerOptions:
     """The server alone, or a `UserError`; see `plan_foreground`."""
-    container = plan_container(given, chosen, ours)
-    if container is None:
+    container, remote = plan_container(given, chosen, ours), plan_remote(given, chosen, command)
+    is_process = container is None and remote is None
+    if is_process:
         _check_command(given["name"], command)
     texts, references = sort_out(dict(given["env"]), Path())
     file_variables: dict[str, str] = {}
@@ -56,7 +58,7 @@ def plan_server(
         file_variables |= read_env_file(Path(name))
     environment = build_environment(
         ours,
-        unasked=DEFAULT_NAMES if container is None else (),
+        unasked=DEFAULT_NAMES if is_process else (),
         inherit_env=given["inherit_env"],
         pass_env=given["pass_env"],
         env_file=file_variables,
@@ -66,13 +68,13 @@ def plan_server(
         name=given["name"],
         argv=command,
         container=container,
+        remote=remote,
         # What a reference takes the place of may be a secret itself: it is not written down.
         env={name: value for name, value in environment.items() if name not in references},
         env_references=references,
         borrowed=_borrowed(given, {*file_variables, *dict(given["env"])}, environment),
         cwd=Path(given["cwd"]).absolute() if given["cwd"] else None,
-        # A process that stands anyway needs none beside it.
-        spare=0 if given["shared"] and "spare" not in chosen else given["spare"],
+        spare=given["spare"] if "spare" in chosen or not _stands(given) else 0,
         sessions=SessionPolicy(
             max_sessions=given["max_sessions"],
             shared=given["shared"] or 0,
@@ -87,6 +89,11 @@ def plan_server(
         patience=StopPatience(given["eof_grace"], given["stop_grace"]),
         client_refresh=given["client_refresh"],
     )
+
+
+def _stands(given: Mapping[str, Any]) -> bool:
+    """Is there something anyway, so that nothing need be kept ready beside it?"""
+    return bool(given["shared"] or given["url"])
 
 
 def _check_command(name: str, command: tuple[str, ...]) -> None:
@@ -110,6 +117,9 @@ def check_server(options: ServerOptions) -> None:
 
     No engine is asked for a container: only the daemon's own can tell what is there.
     """
+    if options.remote is not None:
+        check_remote(options.remote)
+        return
     if options.container is not None:
         # Without its references: their values are known when it is started, and need no check before.
         check_spec(ContainerSpec.of(options.container, options.name, options.argv, options.env))

@@ -14,11 +14,13 @@ from mooring.cli.running.sources import parse_source
 from mooring.cli.terminal.layout import ServerCommand, log_options, section
 from mooring.cli.values import (
     Parsed,
+    parse_address,
     parse_assignment,
     parse_count,
     parse_cpus,
     parse_duration,
     parse_engine,
+    parse_header,
     parse_image,
     parse_limit,
     parse_memory,
@@ -63,6 +65,7 @@ where = section("Where it listens (with --foreground)")
 who = section("Who may use it (with --foreground)")
 environment = section("What the server gets")
 containers = section("Containers (with --image)")
+elsewhere = section("Servers elsewhere (with --url)")
 sessions = section("Sessions and calls")
 ending = section("Stopping")
 clients = section("AI clients")
@@ -78,6 +81,8 @@ Examples:
   mooring run gh --image ghcr.io/github/github-mcp-server \\
     --env GITHUB_PERSONAL_ACCESS_TOKEN=secret:github
   mooring run files --image mcp/filesystem --volume ./src:/src:ro -- /src
+  mooring run linear --url https://mcp.example.com/mcp \\
+    --header 'Authorization: Bearer {secret:linear}'
   mooring run time --client cursor,claude-code -- uvx mcp-server-time
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
   mooring run --foreground demo --port 0 -- python -m mooring.demo
@@ -120,6 +125,12 @@ def _in_kubernetes() -> bool:
     type=Parsed("image", parse_image),
     metavar="IMAGE",
     help="Run a container of this image, on Docker or Podman, with the arguments after --.",
+)
+@mode(
+    "--url",
+    type=Parsed("url", parse_address),
+    metavar="URL",
+    help="Stand in front of a server that runs already, here or elsewhere, and speaks HTTP.",
 )
 @mode("--replace", is_flag=True, help="Put it in the place of a server of that name with another definition.")
 @mode("--no-wait", is_flag=True, help="Do not wait until it is ready.")
@@ -244,6 +255,29 @@ def _in_kubernetes() -> bool:
     show_default=True,
     help="docker, podman, or a socket of one; auto: DOCKER_HOST, CONTAINER_HOST, or the first that is there.",
 )
+@elsewhere(
+    "--header",
+    multiple=True,
+    type=Parsed("NAME: VALUE", parse_header),
+    metavar="'NAME: VALUE'",
+    help="Send this header with every request. Repeatable. VALUE names where a secret is, as --env does: "
+    "'Authorization: Bearer {secret:NAME}'.",
+)
+@elsewhere(
+    "--transport",
+    type=click.Choice(("auto", "http", "sse")),
+    metavar="TRANSPORT",
+    default="auto",
+    show_default=True,
+    help="http: Streamable HTTP; sse: the older HTTP+SSE; auto: the first that the server knows.",
+)
+@elsewhere(
+    "--ca-file", type=READABLE_FILE, metavar="PATH", help="Trust the authorities in this file (PEM) alone."
+)
+@elsewhere(
+    "--client-cert", type=READABLE_FILE, metavar="PATH", help="Show the server this certificate (PEM)."
+)
+@elsewhere("--client-key", type=READABLE_FILE, metavar="PATH", help="Its private key (PEM).")
 @sessions(
     "--max-sessions",
     type=Parsed("n", partial(parse_count, least=1)),
@@ -350,15 +384,19 @@ def run(ctx: click.Context, /, **given: Any) -> int:
 
     NAME is yours to choose. COMMAND starts the server, which speaks MCP on stdin and stdout;
     it is run as it is, without a shell. With --image it is in a container, and the image has
-    the command. Clients connect to http://127.0.0.1:4670/NAME/mcp, each with a process (or a
-    container) of its own, and keep their session when that crashes. The server runs in the
-    background, also after a restart of Mooring; with --foreground in this process, at /mcp, and
-    without keeping anything.
+    the command; with --url it runs already. Clients connect to http://127.0.0.1:4670/NAME/mcp,
+    each with a process (or a container) of its own, and keep their session when that crashes.
+    The server runs in the background, also after a restart of Mooring; with --foreground in
+    this process, at /mcp, and without keeping anything.
 
     It returns when the server is ready, and prints its URL. To run the same again is nothing;
     another command under the same NAME needs --replace.
     """
     chosen = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    if given["header"]:
+        from mooring.cli.running.addresses import refuse_secrets  # noqa: PLC0415 - heavy
+
+        refuse_secrets(given["name"], dict(given["header"]))
     run_it = _run_here if given["foreground"] else _run_in_background
     return run_it(given, chosen, (*(given["source"] or ()), *ctx.obj))
 
@@ -382,7 +420,8 @@ def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[s
     from mooring.workloads.definition import dump_options  # noqa: PLC0415
 
     # The daemon's own directory is of no meaning to anybody; a container has one of its own.
-    cwd = given["cwd"] if given["image"] else given["cwd"] or str(Path.cwd())
+    is_program = not given["image"] and not given["url"]
+    cwd = given["cwd"] or (str(Path.cwd()) if is_program else None)
     options = plan_server({**given, "cwd": cwd}, chosen, command, os.environ)
     check_server(options)
     tell_clients = _clients_to_tell(given["client"])

@@ -18,13 +18,15 @@ FAILED = {
 }
 """Why it failed: one that could not begin is another matter than one that began and crashed."""
 REMARKS = {
+    "calls_fail": "calls fail",
     "engine_unreachable": "engine unreachable",
     "paused": "paused",
     "pulling": "pulling its image",
     "pull_failed": "its image cannot be pulled",
     "removed_outside": "removed outside Mooring",
+    "unreachable": "unreachable",
 }
-"""What `ls` says of reasons that have to do with containers."""
+"""What `ls` says of reasons that have to do with containers, and with servers elsewhere."""
 
 
 def count(amount: int, what: str) -> str:
@@ -70,9 +72,12 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
     if server["state"] == "failed" and server["retry_in_s"] is not None:
         yield "", f"the next call tries it again; so does: mooring start {server['name']}"
     yield "url", server["url"]
-    if image := server.get("image"):  # which daemons before it do not tell
+    image, address = server.get("image"), server.get("address")  # which older daemons do not tell
+    if address:
+        yield "server", address
+    if image:
         yield "image", image
-    if server["command"] or not image:
+    if server["command"] or not (image or address):
         yield "arguments" if image else "command", shlex.join(server["command"])
     if server["origin"]:
         yield "file", server["origin"]
@@ -108,7 +113,9 @@ def _exit(one: Json) -> str:
 
 
 def _title(one: Json) -> str:
-    return f"container {one['container'][:12]}" if one.get("container") else f"pid {one['pid']}"
+    if one.get("container"):
+        return f"container {one['container'][:12]}"
+    return "a session there" if one["pid"] is None else f"pid {one['pid']}"
 
 
 def why_not_ready(server: Json) -> tuple[str, str]:
@@ -120,7 +127,7 @@ def why_not_ready(server: Json) -> tuple[str, str]:
         text = f"{name} is not ready: {tried}; {state_in_words(server).removeprefix('backoff: ')}"
     hints = [server["hint"]] if server["hint"] else []
     hints.append(f"mooring status {name} and mooring logs {name} tell more")
-    what = "--image IMAGE" if server.get("image") else "-- COMMAND"
+    what = "--image IMAGE" if server.get("image") else "--url URL" if server.get("address") else "-- COMMAND"
     change = f"mooring run {name} --replace {what}"
     if server["origin"]:
         change = f"edit {server['origin']}, then mooring up"

@@ -19,7 +19,7 @@ from typing import Any
 
 from mooring.cli.terminal.words import DIM, RED, YELLOW, colourful, painted, printable
 from mooring.cli.trying.schemas import Json, is_of
-from mooring.remote.caller import FOR_PEOPLE
+from mooring.wire.verdicts import FOR_PEOPLE
 
 __all__ = ["LogsAside", "Sideline", "bar"]
 

@@ -61,6 +61,9 @@ _T = TypeVar("_T")
 class ContainerInstance:
     """A container that runs. Made by `ContainerRuntime` only."""
 
+    stays = False
+    trouble = None
+
     def __init__(
         self,
         *,

@@ -1,0 +1,91 @@
+"""`--url`: from what was given to the server elsewhere that is to be spoken to.
+
+Nothing of this machine goes there but what its requests carry: what would be given to a program is refused. A
+value that looks like a secret is not taken from a command line, which everybody on the machine can read.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from mooring.cli.files.secret_looks import header_looks_secret, secret_name
+from mooring.cli.running.images import path_at
+from mooring.errors import UserError
+from mooring.http.origin import parse_url
+from mooring.remote.options import RemoteOptions
+from mooring.secrets.references import LITERAL, parse, sort_out
+
+__all__ = ["NOT_ELSEWHERE", "ONLY_ELSEWHERE", "check_remote", "plan_remote", "refuse_secrets"]
+
+ONLY_ELSEWHERE = frozenset({"header", "transport", "ca_file", "client_cert", "client_key"})
+"""Options that mean nothing to a program that we start."""
+NOT_ELSEWHERE = frozenset({"env", "env_file", "pass_env", "inherit_env", "cwd", "eof_grace", "stop_grace"})
+"""And those that mean nothing to one that we do not start."""
+
+
+def plan_remote(
+    given: Mapping[str, Any], chosen: Collection[str], command: tuple[str, ...]
+) -> RemoteOptions | None:
+    """None: it is to be started here. Raises UserError; for the parameters see `plan.plan_foreground`."""
+    if given["url"] is None:
+        if wrong := sorted(ONLY_ELSEWHERE & set(chosen)):
+            raise UserError(
+                f"{_options(wrong)}: works only with --url", code="url_only", hint="add --url URL"
+            )
+        return None
+    _check_alone(given, chosen, command)
+    texts, references = sort_out(dict(given["header"]), Path())
+    here = Path.cwd()
+
+    def file(name: str) -> Path | None:
+        return Path(path_at(here, given[name])) if given[name] else None
+
+    return RemoteOptions(
+        url=given["url"],
+        headers=texts,
+        header_references=references,
+        transport=given["transport"],
+        ca_file=file("ca_file"),
+        client_cert=file("client_cert"),
+        client_key=file("client_key"),
+    )
+
+
+def check_remote(options: RemoteOptions) -> None:
+    """Can its address, and the files that go with it, be used? Raises UserError."""
+    parse_url(options.url, options.ca_file)
+
+
+def refuse_secrets(name: str, headers: Mapping[str, str]) -> None:
+    """Of a command line. Raises UserError that repeats no value."""
+    for header, value in headers.items():
+        is_meant = value.startswith(f"{LITERAL}:") or bool(parse(value).references)
+        if header_looks_secret(header) and not is_meant:
+            secret = secret_name(name, header)
+            raise UserError(
+                f"--header {header}: its value looks like a secret, and everybody can read command lines",
+                code="secret_in_argv",
+                hint=f"mooring secret set {secret}, and then: --header '{header}: {{secret:{secret}}}'",
+            )
+
+
+def _check_alone(given: Mapping[str, Any], chosen: Collection[str], command: tuple[str, ...]) -> None:
+    for other in ("image", "source"):
+        if given[other]:
+            name = "--from" if other == "source" else f"--{other}"
+            raise _conflict(f"--url takes the place of {name}", "give one or the other")
+    if command:
+        raise _conflict("--url takes the place of a command", "give one or the other")
+    if bool(given["client_cert"]) != bool(given["client_key"]):
+        raise _conflict("--client-cert and --client-key belong together", "give both or none")
+    if wrong := sorted(NOT_ELSEWHERE & set(chosen)):
+        hint = "leave it out; --header says what its requests carry"
+        raise _conflict(f"{_options(wrong)}: means nothing to a server elsewhere", hint)
+
+
+def _options(names: list[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+def _conflict(message: str, hint: str) -> UserError:
+    return UserError(message, code="conflicting_options", hint=hint)

@@ -1,0 +1,167 @@
+"""One session with a server elsewhere, as an instance: whatever is said to it goes into a conversation."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from mooring.proxy.ports import Receiver
+from mooring.remote.conversation import Conversation
+from mooring.runtimes.output import call
+from mooring.runtimes.stopping import StopOutcome, first_of
+from mooring.wire.failures import Failure
+from mooring.workloads.makers import Passed
+
+__all__ = ["RemoteInstance"]
+
+CUT_OFF = "the session with the server was ended"
+OWN_REASONS = frozenset(
+    {
+        *("already_initialized", "cancelled", "id_in_use", "message_too_long"),
+        *("shutting_down", "too_busy", "too_many_calls"),
+    }
+)
+"""Failures of a call that say nothing of the server, or of the way there."""
+
+
+class RemoteInstance:
+    """See `makers.Instance`."""
+
+    container = ""
+    is_paused = False
+    was_meddled_with = False
+    stays = True
+    writable = True
+    """What is too much is refused by the conversation, which has a bound for all that is under way."""
+
+    def __init__(self, n: int, started_at: float, *, on_ended: Callable[[], None]) -> None:
+        self.n = n
+        self.pid = -n
+        """No process; but a number that no other instance of the server has."""
+        self.started_at = started_at
+        self.outlet = _Outlet()
+        self.trouble: Failure | None = None
+        self.on_trouble: Callable[[Failure | None], None] = lambda trouble: None
+        """Hears what keeps calls from being answered; None: the last one was."""
+        self._on_ended = on_ended
+        self._sent_bytes = 0
+        self._conversation: Conversation | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def title(self) -> str:
+        """Names it, for people."""
+        return f"connection {self.n}"
+
+    def __repr__(self) -> str:
+        return f"<RemoteInstance {self.n}>"
+
+    def begin(self, conversation: Conversation) -> None:
+        """It can be spoken to."""
+        self._conversation = conversation
+
+    def on_outcome(self, failure: Failure | None) -> None:
+        """A call was answered: by the server, or by us in its place."""
+        if failure is None or failure.reason not in OWN_REASONS:
+            self.trouble = failure
+            self.on_trouble(failure)
+
+    def attach(self, receiver: Receiver) -> None:
+        """From now on `receiver` hears it."""
+        self.outlet.receiver = receiver
+
+    @property
+    def consumed(self) -> int:
+        """All of it: whether a call is sent again is for the conversation to know."""
+        return self._sent_bytes
+
+    def send(self, line: bytes) -> int:
+        """Say one line; returns the position where it begins."""
+        position, self._sent_bytes = self._sent_bytes, self._sent_bytes + len(line) + 1
+        if self._conversation is not None and self._ending is None:
+            self._conversation.take(line)
+        return position
+
+    def pause_reading(self) -> None:
+        """Hold the server back."""
+        self.outlet.close_door()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        self.outlet.open_door()
+
+    def describe(self) -> Passed | None:
+        """It does not go to another Mooring: see `stays`."""
+        return None
+
+    def hold(self) -> None:
+        """Nothing, as it does not go."""
+
+    def go_on(self) -> None:
+        """Nothing, as it does not go."""
+
+    def hurry(self) -> None:
+        """A farewell is not waited for."""
+        if not self._hurried.done():
+            self._hurried.set_result(None)
+
+    async def stop(self) -> StopOutcome:
+        """End the session there, as far as the server hears of it. Cancelling the wait cuts nothing short."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(), name=f"end {self.title}")
+        await asyncio.shield(self._ending)
+        return StopOutcome(None, ())
+
+    async def _end(self) -> None:
+        conversation, self._conversation = self._conversation, None
+        try:
+            if conversation is not None:
+                conversation.refuse_new(CUT_OFF)
+                conversation.cut(CUT_OFF)
+                self.outlet.open_door()
+                closing = asyncio.ensure_future(conversation.aclose())
+                await first_of(closing, self._hurried, timeout_s=None)
+                if not closing.done():
+                    closing.cancel()
+                await asyncio.gather(closing, return_exceptions=True)
+        finally:
+            self._on_ended()
+
+
+class _Outlet:
+    """Where the conversation writes: to the receiver, at the loop's next turn, in order."""
+
+    def __init__(self) -> None:
+        self.receiver: Receiver | None = None
+        self._lines: deque[bytes] = deque()
+        self._turns = asyncio.Lock()
+        self._door = asyncio.Event()
+        self._door.set()
+
+    def write(self, line: bytes) -> None:
+        """Not at once: whoever says something to an instance is not answered while it speaks."""
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._lines.append(line)
+
+    def _deliver(self) -> None:
+        while self._lines:
+            line = self._lines.popleft()
+            if self.receiver is not None:
+                call(self.receiver.on_line, line)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for room, and for those who came before."""
+        async with self._turns:
+            await self._door.wait()
+            yield
+
+    def close_door(self) -> None:
+        """No room."""
+        self._door.clear()
+
+    def open_door(self) -> None:
+        """Room again."""
+        self._door.set()

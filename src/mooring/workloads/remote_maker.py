@@ -1,0 +1,186 @@
+"""Instances of a server elsewhere: each is a conversation over HTTP, with a session of its own there.
+
+Nothing is started, so nothing exits: what goes wrong on the way is told to the calls that meet it
+(`remote.conversation`), and that the server cannot be reached is an obstacle and no failure. All instances
+share the connections, and what is known of whether it can be reached.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain, repeat
+
+from mooring.errors import MooringError, Unavailable, UserError
+from mooring.http.client import Client
+from mooring.http.client_errors import NotSent
+from mooring.http.origin import parse_url
+from mooring.remote.conversation import Conversation
+from mooring.remote.endpoint import Endpoint
+from mooring.remote.options import RemoteOptions, may_be_value
+from mooring.remote.policy import RemotePolicy
+from mooring.remote.reach import Reach
+from mooring.wire.http import Headers
+from mooring.workloads.definition import HEADER, ServerOptions
+from mooring.workloads.makers import Ears, Instance, Passed
+from mooring.workloads.remote_instance import RemoteInstance
+
+__all__ = ["RemoteMaker"]
+
+log = logging.getLogger("mooring.workload")
+
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Between two attempts to reach a server; the last repeats."""
+LONGEST_RETRY_S = 10.0
+"""A server that says it is busy for longer is not waited for: its caller is told."""
+LookUp = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+class RemoteMaker:
+    """See the module, and `makers.Maker`."""
+
+    may_return = False
+
+    def __init__(
+        self, definition: ServerOptions, ears: Ears, *, clock: Callable[[], float], look_up: LookUp
+    ) -> None:
+        """`look_up`: what its references lead to now."""
+        if definition.remote is None:
+            raise ValueError("no address")
+        self._options = definition.remote
+        self._name = definition.name
+        self._ears = ears
+        self._clock = clock
+        self._credentials = _Credentials(definition.remote, look_up)
+        self._policy = RemotePolicy(
+            max_message_bytes=definition.sessions.max_message_bytes,
+            patience_s=0,
+            longest_wait_s=PAUSES_S[-1],
+            longest_retry_s=LONGEST_RETRY_S,
+        )
+        self._client: Client | None = None
+        self._reach: Reach | None = None
+        self._target = ""
+        self._instances: dict[int, RemoteInstance] = {}
+        self._made = 0
+        self._pauses = _pauses()
+        self._is_closing = False
+
+    @property
+    def instances(self) -> tuple[RemoteInstance, ...]:
+        """See `Maker`."""
+        return tuple(self._instances.values())
+
+    async def check(self, variables: Mapping[str, str]) -> None:
+        """Whether there is a server is seen when it is spoken to."""
+        self._credentials.use(variables)
+        self._open()
+
+    async def regain(self, variables: Mapping[str, str]) -> RemoteInstance | None:
+        """See `Maker`: nothing ends here that could come back."""
+        return None
+
+    async def start(self, variables: Mapping[str, str]) -> RemoteInstance:
+        """Another session there, once it is known that the server can be reached."""
+        if self._is_closing:
+            raise Unavailable(f"{self._name}: Mooring is shutting down", code="shutting_down")
+        self._credentials.use(variables)
+        client, reach = self._open()
+        if not reach.is_up:
+            raise self._unreachable(reach.why)
+        try:
+            await client.connect()
+        except NotSent as error:
+            reach.lost(error)
+            raise self._unreachable(error) from error
+        self._pauses = _pauses()
+        self._made += 1
+        instance = RemoteInstance(self._made, self._clock(), on_ended=lambda: self._forget(instance))
+        instance.on_trouble = self._ears.on_trouble
+        endpoint = Endpoint(client, self._target, self._credentials, self._policy)
+        instance.begin(Conversation(endpoint, reach, instance.outlet, self._policy, instance.on_outcome))
+        self._instances[instance.n] = instance
+        return instance
+
+    def adopt(self, passed: Passed) -> Instance:
+        """Never: its sessions are opened anew by whoever takes them over."""
+        raise TypeError("a server elsewhere has no instances that could be passed on")
+
+    def part_with(self, instance: Instance) -> None:
+        """Never, for the same reason."""
+
+    def hurry(self) -> None:
+        """No more patience with farewells."""
+        for instance in self.instances:
+            instance.hurry()
+
+    async def aclose(self) -> None:
+        """End all sessions there, and close the connections."""
+        self._is_closing = True
+        for instance in self.instances:
+            await instance.stop()
+        if self._reach is not None:
+            await self._reach.aclose()
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _open(self) -> tuple[Client, Reach]:
+        """Raises UserError if the address, or a file that goes with it, is no good."""
+        if self._client is None or self._reach is None:
+            origin, self._target = parse_url(self._options.url, self._options.ca_file)
+            self._client = Client(origin)
+            self._reach = Reach(self._client, self._options.shown_url, self._policy, self._on_reach)
+        return self._client, self._reach
+
+    def _on_reach(self, why: NotSent | None) -> None:
+        self._ears.on_engine(None if why is None else self._unreachable(why))
+
+    def _unreachable(self, why: NotSent) -> MooringError:
+        text = f"{self._name}: {self._options.shown_url} cannot be reached: {why.message}"
+        hint = why.hint or "nothing is lost: it is tried again and again"
+        return Unavailable(text, code="unreachable", hint=hint, retry_after_s=next(self._pauses))
+
+    def _forget(self, instance: RemoteInstance) -> None:
+        self._instances.pop(instance.n, None)
+
+
+class _Credentials:
+    """What every request carries beside the message: see `remote.endpoint.Credentials`."""
+
+    def __init__(self, options: RemoteOptions, look_up: LookUp) -> None:
+        self._fixed = [(name.encode(), value.encode()) for name, value in options.headers.items()]
+        self._looked_up: Headers = []
+        self._look_up = look_up
+        self._has_references = bool(options.header_references)
+
+    @property
+    def headers(self) -> Headers:
+        """To be sent with every request."""
+        return [*self._fixed, *self._looked_up]
+
+    def use(self, variables: Mapping[str, str]) -> None:
+        """What references have led to, by `HEADER` and name. Raises UserError that repeats no value."""
+        found: Headers = []
+        for name, value in variables.items():
+            if not name.startswith(HEADER):
+                continue
+            header = name.removeprefix(HEADER)
+            if not may_be_value(value):
+                text = f"the header {header} would have characters that no header may have"
+                raise UserError(text, code="bad_header", hint="see what its references lead to")
+            found.append((header.encode(), value.encode()))
+        self._looked_up = found
+
+    async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
+        """Do the references lead to something else by now?"""
+        if not self._has_references:
+            return False
+        before = self._looked_up
+        try:
+            self.use(await self._look_up())
+        except MooringError as error:
+            log.warning("%s", error.message, extra={"event": error.code})
+            return False
+        return self._looked_up != before
+
+
+def _pauses() -> "chain[float]":
+    return chain(PAUSES_S, repeat(PAUSES_S[-1]))

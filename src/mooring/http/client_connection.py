@@ -203,7 +203,7 @@ class ClientConnection(asyncio.Protocol):
 
 
 def _is_about_us(error: ssl.SSLError) -> bool:
-    """With TLS 1.3 a server looks at our certificate when the handshake is done for us, and before it reads."""
+    """With TLS 1.3 a server looks at our certificate when the handshake is done for us; then it reads."""
     reason = error.reason or ""
     return "ALERT" in reason and any(word in reason for word in _ABOUT_US)
 

@@ -64,7 +64,7 @@ def parse_url(
 ) -> tuple[Origin, str]:
     """The server, and the target of requests. Raises UserError that says what to write instead.
 
-    `client_cert`: who we are, for a server that wants to know (PEM); its key is there too, or in `client_key`.
+    `client_cert` (PEM): who we are, for a server that asks; its key is in the same file, or in `client_key`.
     """
     if url.startswith("unix:"):
         return _parse_unix(url)

@@ -8,9 +8,9 @@ from mooring.http.client import ClientResponse
 from mooring.http.client_errors import BadAnswer
 from mooring.wire.budget import Budget
 from mooring.wire.pieces import Pieces, keep_piece
-from mooring.wire.sse import EventDecoder
+from mooring.wire.sse import Event, EventDecoder
 
-__all__ = ["EventMessages", "JsonMessages", "Messages"]
+__all__ = ["EventMessages", "Events", "JsonMessages", "Messages"]
 
 
 class _Held:
@@ -68,8 +68,8 @@ class JsonMessages:
         return b"".join(pieces)
 
 
-class EventMessages:
-    """The messages of a stream; `last_event_id` and `retry_ms` say how to go on after a cut."""
+class Events:
+    """The events of a stream that have data; `last_event_id` and `retry_ms` say how to go on after a cut."""
 
     def __init__(
         self, response: ClientResponse, limit_bytes: int, budget: Budget, last_event_id: str = ""
@@ -79,13 +79,10 @@ class EventMessages:
         self._response = response
         self._decoder = EventDecoder(limit_bytes)
         self._held = _Held(budget)
-        self._ready: deque[bytes] = deque()
+        self._ready: deque[Event] = deque()
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        """Raises AnswerLost if it breaks off."""
+    async def next_event(self) -> Event:
+        """Raises AnswerLost if it breaks off, StopAsyncIteration at its proper end."""
         while not self._ready:
             try:
                 piece = await anext(self._response)
@@ -103,9 +100,22 @@ class EventMessages:
                 self._held.clear()
                 self.last_event_id = event.id or self.last_event_id
                 self.retry_ms = event.retry_ms if event.retry_ms is not None else self.retry_ms
-                if event.data and event.event == "message":
-                    self._ready.append(event.data.encode())
+                if event.data:
+                    self._ready.append(event)
         return self._ready.popleft()
+
+
+class EventMessages(Events):
+    """The messages among them."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Raises AnswerLost if it breaks off."""
+        while (event := await self.next_event()).event != "message":
+            pass
+        return event.data.encode()
 
 
 Messages = JsonMessages | EventMessages

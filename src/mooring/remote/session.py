@@ -126,6 +126,7 @@ class RemoteSession:
         session, response = await self._ask(first.line, first.id, Standing())
         fresh = self._compare(expect_handshake(response))
         standing = Standing(self.standing.generation + 1, session, fresh.protocol_version)
+        self._introduced(standing)
         for step in steps:
             _, response = await self._ask(step.line, step.id, standing)
             if response is not None and response.error:
@@ -133,6 +134,9 @@ class RemoteSession:
         self.standing = standing
         log.info("the session goes on", extra={"event": "session_reopened"})
         await self._on_reopened(fresh)
+
+    def _introduced(self, standing: Standing) -> None:
+        """The handshake has succeeded; not everything has been said again."""
 
     def _compare(self, fresh: Handshake) -> Handshake:
         """Is the server still what the client was promised?"""

@@ -15,6 +15,7 @@ from mooring.host import foreground
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.stop import Stop
 from mooring.proxy.policy import SessionPolicy
+from mooring.remote.options import RemoteOptions
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 from tests.support import until, within
@@ -73,19 +74,23 @@ async def hosting(
     spare: int = 1,
     restarts: RestartPolicy | None = None,
     patience: StopPatience = SHORT,
+    remote: RemoteOptions | None = None,
+    secrets: Path | None = None,
     **sessions: Any,
 ) -> AsyncIterator[Host]:
-    """A host that listens; ended at the end of the block, at the latest."""
+    """A host that listens; ended at the end of the block, at the latest. `remote`: of one elsewhere."""
     options = ForegroundOptions(
         server=ServerOptions(
             name="test",
-            argv=tuple(argv),
-            env=ENVIRONMENT,
-            spare=spare,
+            argv=tuple(argv) if remote is None else (),
+            env=ENVIRONMENT if remote is None else {},
+            remote=remote,
+            spare=spare if remote is None else 0,
             sessions=SessionPolicy(**sessions),
             restarts=restarts or RestartPolicy(),
             patience=patience,
         ),
+        secrets=secrets,
         listen=ListenOptions(**{"port": 0, **(listen or {})}),
         drain_delay_s=drain_delay_s,
         drain_timeout_s=drain_timeout_s,

@@ -129,18 +129,20 @@ class Mooring:
 
 @asynccontextmanager
 async def running_mooring(
-    *options: str, server: Sequence[str | Path], name: str = "e2e", descriptors: int | None = None
+    *options: str, server: Sequence[str | Path] | str, name: str = "e2e", descriptors: int | None = None
 ) -> AsyncIterator[Mooring]:
     """Start the product command in front of `server`; at the end stop it, and nothing may be left.
 
-    `descriptors`: how many it may have at most.
+    `server`: its command, or (a text) the URL of one that runs already. `descriptors`: how many it may have at most.
 
     Everything it starts carries a token in its environment, by which survivors are found.
     """
     token = f"MOORING_E2E={uuid.uuid4().hex}"
     key, _, value = token.partition("=")
     argv: list[str | Path] = [COMMAND, "run", "--foreground", name, "--port", "0", "--log-format", "json"]
-    argv += ["--env", token, *options, "--", *server]
+    argv += (
+        ["--url", server, *options] if isinstance(server, str) else ["--env", token, *options, "--", *server]
+    )
     if descriptors is not None:
         argv = [sys.executable, "-c", LIMITED, str(descriptors), *argv]
     program = Program(argv, listen_to="stderr", environment={**os.environ, key: value})

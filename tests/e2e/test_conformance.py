@@ -49,6 +49,13 @@ async def through_mooring() -> AsyncIterator[str]:
 
 
 @asynccontextmanager
+async def through_mooring_over_http() -> AsyncIterator[str]:
+    """The fixture on its own HTTP transport, and the product command in front of it."""
+    async with fixture_over_http() as url, running_mooring(server=url) as mooring:
+        yield mooring.url
+
+
+@asynccontextmanager
 async def before_a_handshake_server() -> AsyncIterator[str]:
     """The same, of the handshake era only."""
     python = parts.python_of("sdk-2")
@@ -63,6 +70,8 @@ async def before_a_handshake_server() -> AsyncIterator[str]:
         pytest.param(fixture_over_http, "2026-07-28", id="direct-2026-07-28"),
         pytest.param(through_mooring, "2025-11-25", id="mooring-2025-11-25"),
         pytest.param(through_mooring, "2026-07-28", id="mooring-2026-07-28"),
+        pytest.param(through_mooring_over_http, "2025-11-25", id="mooring-url-2025-11-25"),
+        pytest.param(through_mooring_over_http, "2026-07-28", id="mooring-url-2026-07-28"),
     ],
 )
 async def test_every_required_scenario_passes(

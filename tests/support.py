@@ -5,6 +5,7 @@ import functools
 import inspect
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -47,6 +48,12 @@ def children(pid: int | None = None) -> set[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return found
+
+
+def free_port() -> int:
+    """A port to come back to after a restart."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def open_descriptors(pid: int | str = "self") -> dict[int, str]:

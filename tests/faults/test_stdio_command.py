@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,14 +17,9 @@ from tests.e2e.program import ROOT
 from tests.faults.test_stdio_server import CALL, McpScript, only
 from tests.raw_server import Asked, Wire, raw_server
 from tests.stdio_client import Launched, launched
-from tests.support import open_descriptors, until, within
+from tests.support import free_port, open_descriptors, until, within
 
 pytestmark = LINUX_ONLY
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager

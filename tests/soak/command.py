@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 import time
 import uuid
@@ -20,9 +19,9 @@ from tests.e2e.program import ROOT, carrying
 from tests.http_client import Peer
 from tests.soak.gate import Gate
 from tests.soak.ledger import KILL, SIGKILL, SIGTERM, TOO_MANY_KILLS, Ledger
-from tests.support import alive, children
+from tests.support import alive, children, free_port
 
-__all__ = ["DEMO", "QUICK", "TINY", "Target", "free_port"]
+__all__ = ["DEMO", "QUICK", "TINY", "Target"]
 
 HERE = Path(__file__).parent
 DEMO = (sys.executable, "-m", "mooring.demo")
@@ -42,13 +41,6 @@ PEACE_S = 75.0
 OF_KILLS = frozenset({"server_exited", "message_dropped"})
 """Events that are warned of, and that our kills lead to."""
 MOST_TROUBLES = 200
-
-
-def free_port() -> int:
-    """A port to come back to after a restart."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 class Target:

@@ -89,6 +89,27 @@ def test_servers_that_say_400_where_404_belongs() -> None:
     assert not means_forgotten(500, error("session"))
 
 
+@pytest.mark.parametrize(
+    ("body", "is_error"),
+    [
+        (b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID provided"}}', True),
+        (b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}', True),
+        (b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"x"}}', True),
+        (b'{"jsonrpc":"2.0","id":7,"result":{}}', False),
+        (b'{"jsonrpc":"2.0","method":"x","error":{"code":1}}', False),
+        (b'{"error":"invalid_token"}', False),
+        (b'{"jsonrpc":"2.0"}', False),
+        (b"<html>", False),
+        (b"", False),
+    ],
+)
+def test_an_error_in_the_body_of_a_refusal_may_come_without_an_id(body: bytes, is_error: bool) -> None:
+    found = jsonrpc.parse_refusal(body)
+    assert (found is not None) == is_error
+    if found is not None:
+        assert jsonrpc.parse(jsonrpc.with_id(found, 3)).id == 3
+
+
 def test_failures_say_whether_the_call_may_be_done_again() -> None:
     for failure, retryable in (
         (failures.lost("tools/call", "cut", reads=False), False),

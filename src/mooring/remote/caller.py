@@ -243,13 +243,13 @@ class Caller:
         content_type, location = response.header(b"content-type") or b"", response.header(b"location")
         failure = describe_status(response.status, content_type, location, call.method)
         try:
-            message = jsonrpc.parse(await response.read(self._policy.max_message_bytes))
+            message = jsonrpc.parse_refusal(await response.read(self._policy.max_message_bytes))
         except RemoteProtocolError:
             message = None
         # What only people can put right, they hear of on stderr too.
         if failure.reason in FOR_PEOPLE and (message is None or response.status in (401, 403)):
             log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
-        if message is None or not message.error:
+        if message is None:
             return failure
         if standing.session is not None and means_forgotten(response.status, message):
             return await self._reopen(call, standing)

@@ -41,6 +41,7 @@ __all__ = [
     "one_line",
     "parse",
     "parse_batch",
+    "parse_refusal",
     "request",
     "result_line",
     "result_response",
@@ -111,6 +112,21 @@ def parse(data: bytes) -> Envelope:
     elif envelope.id is None:
         raise _invalid("the id of a request must be a string or a number")
     return envelope
+
+
+def parse_refusal(data: bytes) -> Envelope | None:
+    """The error in the body of an HTTP error, if it is one; there it often comes without an id."""
+    try:
+        envelope = parse(data)
+    except RemoteProtocolError:
+        try:
+            envelope = _decode(data)
+        except MALFORMED:
+            return None
+        if envelope.jsonrpc != "2.0" or envelope.id is not UNSET or envelope.result:
+            return None
+        envelope.id = None
+    return envelope if envelope.error and envelope.method is None else None
 
 
 def _parse_again(data: bytes, error: Exception) -> Envelope:

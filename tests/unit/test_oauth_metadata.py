@@ -119,6 +119,7 @@ def test_a_document_about_the_server_is_read() -> None:
         (resource_document(authorization_servers=["file:///etc/passwd"]), "bad_metadata"),
         (resource_document(authorization_servers=["https://as.example.com:port"]), "bad_metadata"),
         (resource_document(authorization_servers=["https://as.example.com?x"]), "bad_metadata"),
+        (resource_document(authorization_servers=["https://a:b@as.example.com"]), "bad_metadata"),
         (b"<html>", "bad_metadata"),
         (b"\xff", "bad_metadata"),
         (b"[" * 200_000, "bad_metadata"),

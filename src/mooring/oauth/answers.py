@@ -40,6 +40,14 @@ _MEANINGS = {
 }
 
 
+_HINTS = {
+    "server_error": "try again",
+    "temporarily_unavailable": "try again later",
+    "invalid_scope": "mooring logout NAME forgets the scopes of earlier logins; then log in again",
+    "invalid_client": "log in again; if a client id was given, is it the right one?",
+}
+
+
 class Stray(Exception):
     """An answer that belongs to no login of ours."""
 
@@ -59,8 +67,7 @@ class Refusal(NamedTuple):
     @property
     def error(self) -> MooringError:
         """As one of ours."""
-        hint = "try again" if self.code in ("server_error", "temporarily_unavailable") else ""
-        return UserError(self.text, code="login_refused", hint=hint)
+        return UserError(self.text, code="login_refused", hint=_HINTS.get(self.code, ""))
 
 
 # To the browser ------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ def _is_issuer(text: str) -> bool:
         _ = parts.port
     except ValueError:
         return False
-    is_web = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname)
+    is_web = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and "@" not in parts.netloc
     return is_web and not parts.query and not parts.fragment and len(text) <= MAX_TEXT_CHARACTERS
 
 

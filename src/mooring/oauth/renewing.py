@@ -1,0 +1,94 @@
+"""One refresh, among all processes that have the same login.
+
+Under the lock of the server's login the shelf is looked at first: somebody else may have renewed the token
+while we waited. What the authorization server gives is written down before anything else is done with it,
+since it may have made the old refresh token useless.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from mooring.errors import MooringError, UserError
+from mooring.oauth.endpoints import Refused, refresh
+from mooring.oauth.fetching import Fetcher, Network
+from mooring.oauth.grants import About, Grant
+from mooring.oauth.keeping import Shelf, aside
+
+__all__ = ["LoginNeeded", "renewed", "told_of"]
+
+log = logging.getLogger("mooring.oauth")
+
+FINAL = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
+"""Refusals that no second try changes."""
+
+
+class LoginNeeded(UserError):
+    """Only a person can help."""
+
+    def __init__(self, server: str, name: str, why: str) -> None:
+        super().__init__(f"{server} needs a login: {why}", code="login_needed", hint=f"mooring login {name}")
+
+
+def told_of(grant: Grant, before: About | None = None) -> About:
+    """What may be told of a grant; what only a login changes is as it was."""
+    before = before or About(server=grant.server)
+    return msgspec.structs.replace(
+        before,
+        resource=grant.resource,
+        issuer=grant.issuer,
+        client_id=grant.identity.client_id,
+        scopes=grant.scopes,
+        expires_at=grant.expires_at,
+        renews=grant.refresh is not None,
+        login_needed=None,
+    )
+
+
+async def renewed(
+    server: str,
+    refused: str | None,
+    *,
+    name: str,
+    shelf: Shelf,
+    ca_file: Path | None,
+    network: Network,
+    wall: Callable[[], float],
+) -> Grant:
+    """A grant that is not due, and whose token is not `refused`. Raises LoginNeeded, MooringError."""
+    async with shelf.locked(server):
+        grant = await aside(lambda: shelf.grant(server))
+        about = await aside(lambda: shelf.about(server))
+        if grant is None:
+            raise LoginNeeded(server, name, (about and about.login_needed) or "nobody has logged in")
+        began_at = wall()
+        if grant.access != refused and not grant.is_due(began_at):
+            return grant
+        if grant.refresh is None and grant.access != refused and not grant.is_expired(began_at):
+            return grant
+        why = "its token is not good any more, and cannot be renewed"
+        if grant.refresh is not None:
+            try:
+                tokens = await refresh(grant, Fetcher(server, ca_file, network))
+            except Refused as error:
+                if error.refusal.code not in FINAL:
+                    raise
+                why = error.refusal.text
+                if error.refusal.code == "invalid_client":
+                    await aside(lambda: shelf.drop_registration(grant.issuer))
+            else:
+                return await _kept(grant.renewed(tokens, began_at), about, shelf)
+        needed = msgspec.structs.replace(told_of(grant, about), login_needed=why, renews=False)
+        await aside(lambda: shelf.drop(server, needed))
+    raise LoginNeeded(server, name, why)
+
+
+async def _kept(grant: Grant, about: About | None, shelf: Shelf) -> Grant:
+    try:
+        await aside(lambda: shelf.keep(grant, told_of(grant, about)))
+    except MooringError as error:
+        # Good for as long as this process lives, which is better than nothing.
+        log.error("the renewed login could not be kept: %s", error.message, extra={"event": "login_unkept"})
+    return grant

@@ -15,7 +15,7 @@ from bench.measuring import Unable
 from bench.programs import FOLDER
 from tests.parts import ALL, Part, node, npm_part, python_part
 
-__all__ = ["missing", "npm_program", "python_program", "versions"]
+__all__ = ["HTTP_CLIENTS", "missing", "npm_program", "python_program", "versions"]
 
 PINS = Path(__file__).parent
 PYPI = {"pypi-mcp-proxy": "mcp-proxy", "fastmcp": "fastmcp"}
@@ -24,6 +24,8 @@ NPM = {"supergateway": "supergateway", "npm-mcp-proxy": "mcp-proxy"}
 
 _PYTHON_PARTS = {package: python_part(package, PINS, FOLDER) for package in PYPI.values()}
 _NPM_PART = npm_part(PINS, FOLDER)
+HTTP_CLIENTS = python_part("http-clients", PINS, FOLDER)
+"""What Mooring's HTTP client is compared with (`bench.http_clients`), in one environment."""
 
 
 def missing() -> list[Part]:

@@ -150,3 +150,26 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path, words: list[str], 
     async with home(tmp_path) as place:
         status, _, err = await place.mooring("run", "far", *words)
         assert status == 2 and told in " ".join(err.split()), err
+
+
+@pytest.mark.parametrize("said", ["auto", "sse"])
+async def test_a_server_of_the_older_transport_is_found_and_used(said: str) -> None:
+    port = free_port()
+    async with (
+        everything(port, "sse") as url,
+        running_mooring("--transport", said, server=url) as mooring,
+        connected("python-2", mooring.url) as (client, connection),
+    ):
+        assert connection["version"] == "2025-11-25"
+        assert "is 5" in (await client.call("get-sum", a=2, b=3))["content"][0]["text"]
+
+
+async def test_a_client_without_handshakes_uses_a_server_of_the_older_transport() -> None:
+    port = free_port()
+    async with (
+        everything(port, "sse") as url,
+        running_mooring(server=url) as mooring,
+        connected("python-2", mooring.url, mode="2026-07-28") as (client, connection),
+    ):
+        assert connection["version"] == "2026-07-28"
+        assert "is 5" in (await client.call("get-sum", a=2, b=3))["content"][0]["text"]

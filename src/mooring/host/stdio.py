@@ -12,6 +12,7 @@ Exit statuses: 0 ended as asked · 2 usage or configuration · 3 a call was cut 
 
 import asyncio
 import logging
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from mooring.host.standard_streams import LineInput, LineOutput
 from mooring.host.stop import Stop
 from mooring.host.waits import first_of, until
 from mooring.http.client import Client
+from mooring.http.client_proxies import Proxies
 from mooring.http.origin import parse_url
 from mooring.remote.conversation import Conversation
 from mooring.remote.endpoint import Endpoint
@@ -63,7 +65,8 @@ async def run(options: StdioOptions, stop: Stop) -> int:
 
     Raises UserError for what cannot even begin.
     """
-    origin, target = parse_url(options.url, options.ca_file)
+    proxies = Proxies.from_environment(os.environ)
+    origin, target = parse_url(options.url, options.ca_file, proxies=proxies)
     credentials = StoredCredentials(options.headers, options.token_file)
     warn_of_listeners(credentials, origin)
     client = Client(origin)

@@ -9,6 +9,7 @@ Exit statuses: what the errand says; 128 and the number of the signal if one end
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from mooring.host.stop import Stop
 from mooring.host.waits import until
 from mooring.http.client import Client
 from mooring.http.client_errors import NotSent
+from mooring.http.client_proxies import Proxies
 from mooring.http.origin import parse_url
 from mooring.remote.endpoint import Endpoint
 from mooring.remote.policy import RemotePolicy
@@ -57,7 +59,8 @@ async def run(
     options: VisitOptions, company: Company, errand: Errand, stop: Stop, tap: Tap | None = None
 ) -> int:
     """Do the errand; returns the exit status. Raises MooringError for what went wrong, when all is ended."""
-    origin, target = parse_url(options.url, options.ca_file)
+    proxies = Proxies.from_environment(os.environ)
+    origin, target = parse_url(options.url, options.ca_file, proxies=proxies)
     credentials = StoredCredentials(options.headers, options.token_file)
     warn_of_listeners(credentials, origin)
     client = Client(origin)

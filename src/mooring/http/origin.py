@@ -45,10 +45,10 @@ class Origin:
         `base`; None if it is another server's, or no URL."""
         try:
             parts = urlsplit(urljoin(f"{self.scheme}://{self.authority}{base}", reference))
-            port = parts.port
+            host, port = parts.hostname or "", parts.port
         except ValueError:
             return None
-        there = (parts.scheme, (parts.hostname or "").lower(), port or DEFAULT_PORTS.get(parts.scheme))
+        there = (parts.scheme, host.lower(), port or DEFAULT_PORTS.get(parts.scheme))
         ours = (self.scheme, self.host.lower(), DEFAULT_PORTS["http"] if self.unix else self.port)
         target = _target(parts.path, parts.query)
         return target if there == ours and parts.username is None and _is_clean(target) else None
@@ -79,7 +79,7 @@ def parse_url(
         raise UserError(
             "the URL holds a user name or a password, which everybody can see who lists processes",
             code="secret_in_url",
-            hint="use --token-file PATH, or --header-env Authorization=VARIABLE",
+            hint="give them as a header, from a file or by reference: --header, --token-file or --header-env",
         )
     if not host or not host.isascii():
         raise _bad(f"{url!r} names no host" if not host else f"the host of {url!r} is not ASCII")

@@ -5,25 +5,33 @@ Nothing is started, so nothing exits: what goes wrong on the way is told to the 
 share the connections, and what is known of whether it can be reached.
 """
 
+import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain, repeat
+from typing import Literal
 
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.http.client import Client
-from mooring.http.client_errors import NotSent
-from mooring.http.origin import parse_url
+from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.http.client_proxies import Proxies
+from mooring.http.origin import Origin, parse_url
 from mooring.remote.conversation import Conversation
+from mooring.remote.detecting import detect
 from mooring.remote.endpoint import Endpoint
+from mooring.remote.old_endpoint import OldEndpoint
+from mooring.remote.old_sse import OldSseConversation
 from mooring.remote.options import RemoteOptions, may_be_value
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
+from mooring.wire.failures import Failure
 from mooring.wire.http import Headers
 from mooring.workloads.definition import HEADER, ServerOptions
 from mooring.workloads.makers import Ears, Instance, Passed
 from mooring.workloads.remote_instance import RemoteInstance
 
-__all__ = ["RemoteMaker"]
+__all__ = ["RemoteMaker", "parse_address"]
 
 log = logging.getLogger("mooring.workload")
 
@@ -61,6 +69,8 @@ class RemoteMaker:
         self._target = ""
         self._instances: dict[int, RemoteInstance] = {}
         self._made = 0
+        self._known = None if self._options.transport == "auto" else self._options.transport
+        self._detecting = asyncio.Lock()
         self._pauses = _pauses()
         self._is_closing = False
 
@@ -91,12 +101,17 @@ class RemoteMaker:
         except NotSent as error:
             reach.lost(error)
             raise self._unreachable(error) from error
+        kind = await self._transport(client, reach)
         self._pauses = _pauses()
         self._made += 1
         instance = RemoteInstance(self._made, self._clock(), on_ended=lambda: self._forget(instance))
-        instance.on_trouble = self._ears.on_trouble
-        endpoint = Endpoint(client, self._target, self._credentials, self._policy)
-        instance.begin(Conversation(endpoint, reach, instance.outlet, self._policy, instance.on_outcome))
+        instance.on_trouble = self._on_trouble
+        parts = (client, self._target, self._credentials, self._policy)
+        more = (reach, instance.outlet, self._policy, instance.on_outcome)
+        if kind == "sse":
+            instance.begin(OldSseConversation(OldEndpoint(*parts), *more))
+        else:
+            instance.begin(Conversation(Endpoint(*parts), *more))
         self._instances[instance.n] = instance
         return instance
 
@@ -122,24 +137,54 @@ class RemoteMaker:
         if self._client is not None:
             await self._client.aclose()
 
+    async def _transport(self, client: Client, reach: Reach) -> Literal["http", "sse"]:
+        """Found out once, unless it was said. What shows itself as neither is spoken to as if it were new."""
+        async with self._detecting:
+            if self._known is None:
+                endpoint = Endpoint(client, self._target, self._credentials, self._policy)
+                try:
+                    self._known = await detect(endpoint, self._policy)
+                except NotSent as error:
+                    reach.lost(error)
+                    raise self._unreachable(error) from error
+                except AnswerLost as error:
+                    raise self._unreachable(error) from error
+        return self._known or "http"
+
     def _open(self) -> tuple[Client, Reach]:
         """Raises UserError if the address, or a file that goes with it, is no good."""
         if self._client is None or self._reach is None:
-            origin, self._target = parse_url(self._options.url, self._options.ca_file)
+            origin, self._target = parse_address(self._options, Proxies.from_environment(os.environ))
             self._client = Client(origin)
             self._reach = Reach(self._client, self._options.shown_url, self._policy, self._on_reach)
         return self._client, self._reach
 
+    def _on_trouble(self, failure: Failure | None) -> None:
+        if failure is None and self._known is None:
+            self._known = "http"  # it answers; the older transport would have shown itself before
+        self._ears.on_trouble(failure)
+
     def _on_reach(self, why: NotSent | None) -> None:
         self._ears.on_engine(None if why is None else self._unreachable(why))
 
-    def _unreachable(self, why: NotSent) -> MooringError:
+    def _unreachable(self, why: NotSent | AnswerLost) -> Unavailable:
         text = f"{self._name}: {self._options.shown_url} cannot be reached: {why.message}"
         hint = why.hint or "nothing is lost: it is tried again and again"
         return Unavailable(text, code="unreachable", hint=hint, retry_after_s=next(self._pauses))
 
     def _forget(self, instance: RemoteInstance) -> None:
         self._instances.pop(instance.n, None)
+
+
+def parse_address(options: RemoteOptions, proxies: Proxies) -> tuple[Origin, str]:
+    """Raises UserError if the address, or a file that goes with it, is no good."""
+    return parse_url(
+        options.url,
+        options.ca_file,
+        client_cert=options.client_cert,
+        client_key=options.client_key,
+        proxies=proxies,
+    )
 
 
 class _Credentials:

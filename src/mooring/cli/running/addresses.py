@@ -11,9 +11,10 @@ from typing import Any
 from mooring.cli.files.secret_looks import header_looks_secret, secret_name
 from mooring.cli.running.images import path_at
 from mooring.errors import UserError
-from mooring.http.origin import parse_url
+from mooring.http.client_proxies import NO_PROXIES
 from mooring.remote.options import RemoteOptions
 from mooring.secrets.references import LITERAL, parse, sort_out
+from mooring.workloads.remote_maker import parse_address
 
 __all__ = ["NOT_ELSEWHERE", "ONLY_ELSEWHERE", "check_remote", "plan_remote", "refuse_secrets"]
 
@@ -53,7 +54,7 @@ def plan_remote(
 
 def check_remote(options: RemoteOptions) -> None:
     """Can its address, and the files that go with it, be used? Raises UserError."""
-    parse_url(options.url, options.ca_file)
+    parse_address(options, NO_PROXIES)
 
 
 def refuse_secrets(name: str, headers: Mapping[str, str]) -> None:

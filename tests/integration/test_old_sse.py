@@ -276,6 +276,24 @@ async def test_credentials_are_renewed_for_the_stream() -> None:
         assert server.raw.requests[-1].headers["authorization"] == "new"
 
 
+class NeverRight(Renewing):
+    async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
+        await super().renew(status, challenge)
+        return True
+
+
+async def test_credentials_that_are_never_right_are_renewed_once_for_an_attempt() -> None:
+    credentials = NeverRight()
+    async with old_server() as server, talking(server.url, credentials) as talk:
+
+        async def on_get(_number: int, _wire: Wire) -> bytes:
+            return answer(status="401 Who")
+
+        server.on_get = on_get
+        assert await talk.reason("initialize") == ("unauthorized", True)
+        assert len(credentials.asked) == 1
+
+
 # A message is not taken ----------------------------------------------------------------------
 
 
@@ -520,6 +538,24 @@ async def test_a_server_that_refuses_streams_from_now_on_is_asked_so_often_and_t
         assert await talk.reason(CALL) == ("http_500", True)
         server.on_get = None
         assert await talk.result(CALL) == {"method": CALL}
+
+
+async def test_an_error_that_names_no_call_is_about_the_only_one_or_perhaps_about_any() -> None:
+    nameless = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "what?"}}
+    async with old_server() as server, talking(server.url) as talk:
+        await talk.initialize()
+        hold(server, CALL)
+        id = talk.request(CALL)
+        await heard(server, CALL)
+        server.say(nameless)
+        assert (await talk.answer(id))["error"]["message"] == "what?"
+        ids = [talk.request(CALL) for _ in range(2)]
+        await heard(server, CALL, 3)
+        server.say(nameless)
+        for id in ids:
+            assert (await talk.answer(id))["error"]["data"]["reason"] == "bad_answer"
+        server.say(nameless)
+        assert await talk.result(READ) == {"method": READ}
 
 
 async def test_junk_that_nobody_waits_for_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,6 +21,7 @@ from mooring.errors import UserError
 __all__ = ["NO_PROXIES", "Proxies", "ProxyAddress"]
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+PORT_DIGITS = 5
 _SEPARATORS = re.compile(r"[,\s]+")
 
 
@@ -108,7 +109,8 @@ def _covers(entry: str, host: str, port: int) -> bool:
 def _split_port(entry: str) -> tuple[str, int | None]:
     """`host:1`, `[::1]:1`, `[::1]`, and `::1`, which has no port."""
     host, colon, port = entry.rpartition(":")
-    if colon and port.isascii() and port.isdigit() and (":" not in host or host.endswith("]")):
+    is_number = port.isascii() and port.isdigit() and len(port) <= PORT_DIGITS
+    if colon and is_number and (":" not in host or host.endswith("]")):
         return host.strip("[]"), int(port)
     return entry.strip("[]"), None
 
@@ -125,16 +127,14 @@ def _parse(setting: _Setting) -> ProxyAddress:
     try:
         parts = urlsplit(text)
         scheme, host, port = parts.scheme, parts.hostname, parts.port
-    except ValueError:
+        words = unquote_to_bytes(parts.username or "") + b":" + unquote_to_bytes(parts.password or "")
+    except ValueError:  # what was no UTF-8 in the environment, too
         raise _bad(setting, "is no URL") from None
     if scheme not in DEFAULT_PORTS:
         raise _bad(setting, f"wants {scheme}://, and only http:// and https:// proxies are spoken to")
     if not host or not host.isascii():
         raise _bad(setting, "names no host")
-    authorization = None
-    if parts.username is not None:
-        words = unquote_to_bytes(parts.username) + b":" + unquote_to_bytes(parts.password or "")
-        authorization = b"Basic " + base64.b64encode(words)
+    authorization = b"Basic " + base64.b64encode(words) if parts.username is not None else None
     return ProxyAddress(
         scheme=scheme,
         host=host,

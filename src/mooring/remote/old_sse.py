@@ -17,6 +17,7 @@ from mooring.remote.old_endpoint import OldEndpoint
 from mooring.remote.old_stream import OldSession
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
+from mooring.wire import jsonrpc
 from mooring.wire.failures import Failure
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.memory import Handshake
@@ -68,8 +69,15 @@ class OldSseConversation(Conversation):
             raise RemoteProtocolError(text, code="bad_answer")
 
     def _hear_answer(self, message: Envelope, line: bytes) -> None:
-        if not self._session.hears(message):
-            super()._hear_answer(message, line)
+        if self._session.hears(message):
+            return
+        if message.id is None and len(self._calls) == 1:
+            # An error about something that the server could not read: there is only this.
+            line = jsonrpc.with_id(message, next(iter(self._calls)))
+            message = jsonrpc.parse(line)
+        elif message.id is None:
+            self._hear_junk(RemoteProtocolError("an error that names no call", code="bad_answer"))
+        super()._hear_answer(message, line)
 
     def _answer(self, call: Call, line: bytes) -> None:
         super()._answer(call, line)

@@ -4,7 +4,7 @@ import logging
 
 from mooring.errors import RemoteProtocolError
 from mooring.proxy.own_requests import OwnRequests
-from mooring.proxy.ports import Channel
+from mooring.proxy.ports import Channel, named
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import Memory, expect_handshake
 
@@ -28,7 +28,7 @@ async def introduce(channel: Channel, memory: Memory, requests: OwnRequests, id_
         if n == 0:
             _compare(response, memory, channel.pid)
         elif response.error:
-            log.warning("pid %d refused what its predecessor had accepted: %s", channel.pid, step.id)
+            log.warning("%s refused what its predecessor had accepted: %s", named(channel.pid), step.id)
 
 
 def _compare(response: Envelope, memory: Memory, pid: int) -> None:
@@ -42,7 +42,7 @@ def _compare(response: Envelope, memory: Memory, pid: int) -> None:
         raise RemoteProtocolError(text, code="version_changed")
     if fresh.capabilities != known.capabilities:
         log.warning(
-            "pid %d has other capabilities than the client was told of; the session goes on",
-            pid,
+            "%s has other capabilities than the client was told of; the session goes on",
+            named(pid),
             extra={"event": "capabilities_changed", "pid": pid},
         )

@@ -9,7 +9,12 @@ from typing import NamedTuple, Protocol
 from mooring.errors import Unavailable
 from mooring.wire.lines import LongLine
 
-__all__ = ["Backend", "Channel", "Discarded", "ExitLike", "Receiver"]
+__all__ = ["Backend", "Channel", "Discarded", "ExitLike", "Receiver", "named"]
+
+
+def named(pid: int | None) -> str:
+    """An instance, for people. What is elsewhere has no process here, and a negative number."""
+    return f"connection {-pid}" if pid is not None and pid < 0 else f"pid {pid}"
 
 
 class ExitLike(Protocol):

@@ -22,7 +22,7 @@ from mooring.proxy.link import LARGE_BYTES, Link, LinkState
 from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import Backend, Channel, ExitLike
+from mooring.proxy.ports import Backend, Channel, ExitLike, named
 from mooring.proxy.server_words import ServerWords
 from mooring.proxy.stats import Stats
 from mooring.proxy.streams import EventStream, Streams
@@ -409,7 +409,7 @@ class Session:
         revision = self._noise.mask(handshake.protocol_version)
         self._tell(
             "session_opened",
-            f"opened by {self.client or 'a client'} ({revision}, pid {self.pid})",
+            f"opened by {self.client or 'a client'} ({revision}, {named(self.pid)})",
             client=self.client,
             revision=revision,
             transport=self.transport,
@@ -453,7 +453,7 @@ class Session:
                 self._delivery.announce(jsonrpc.parse(line), line, self._clock())
             return
         self._stats.sessions_recovered += 1
-        self._tell("session_recovered", f"goes on with pid {channel.pid}")
+        self._tell("session_recovered", f"goes on with {named(channel.pid)}")
         for line in handshake.news_of_restart(self._link.reset_by):
             self._delivery.announce(jsonrpc.parse(line), line, self._clock())
 
@@ -513,7 +513,7 @@ class Session:
         elif now - self.last_used >= self._policy.forget_after_s:
             self.close("nobody has used it for so long")
         elif idle_s is not None and self._link.is_live and now - self.last_used >= idle_s:
-            self._tell("session_idle", f"is idle: pid {self.pid} is stopped, the session stays")
+            self._tell("session_idle", f"is idle: {named(self.pid)} is stopped, the session stays")
             self._link.sleep("idle", reset_by="it had been idle")
 
     def _tick_call(self, call: Call, now: float) -> None:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trustme
 
@@ -22,7 +23,7 @@ from mooring.oauth import fetching
 from mooring.oauth.addresses import Kind, kind_of
 from mooring.oauth.bounds import MAX_ANSWER_BYTES, MOST_ADDRESSES, MOST_REDIRECTS
 from mooring.oauth.discovery import discover
-from mooring.oauth.endpoints import Refused, refresh
+from mooring.oauth.endpoints import Refused, refresh, revoke
 from mooring.oauth.fetching import Fetcher, Network
 from mooring.oauth.grants import Grant, Identity
 from tests.forward_proxy import forward_proxy
@@ -295,6 +296,41 @@ async def test_an_authorization_server_that_repeats_a_secret_is_not_quoted(world
     assert "invalid_grant" in caught.value.message
 
 
+async def test_a_refusal_with_a_good_status_is_one(world: World) -> None:
+    world.document(f"{ISSUER}/token", {"error": "bad_refresh_token", "error_description": "it is bad"})
+    async with world.turning():
+        with pytest.raises(Refused, match=r"\(bad_refresh_token: it is bad\)"):
+            await refresh(a_grant(f"{ISSUER}/token"), world.fetcher())
+
+
+@pytest.mark.parametrize(
+    ("revocation_endpoint", "statuses", "expected"),
+    [
+        (None, (), False),
+        (f"{ISSUER}/revoke", ("200 OK", "200 OK"), True),
+        (f"{ISSUER}/revoke", ("503 Busy", "200 OK"), Refused),
+        (f"{ISSUER}/revoke", ("200 OK", "400 No"), Refused),
+    ],
+)
+async def test_both_tokens_are_revoked_whatever_becomes_of_the_first(
+    world: World, revocation_endpoint: str | None, statuses: tuple[str, ...], expected: Any
+) -> None:
+    left = iter(statuses)
+
+    async def revoking(_asked: Asked, _wire: Wire) -> bytes:
+        return answer(b"", next(left))
+
+    world.pages[f"{ISSUER}/revoke"] = revoking
+    grant = msgspec.structs.replace(a_grant(f"{ISSUER}/token"), revocation_endpoint=revocation_endpoint)
+    async with world.turning():
+        if expected is Refused:
+            with pytest.raises(Refused):
+                await revoke(grant, world.fetcher())
+        else:
+            assert await revoke(grant, world.fetcher()) is expected
+    assert len(world.requests) == len(statuses)
+
+
 @pytest.mark.parametrize(
     ("server", "named", "is_allowed"),
     [
@@ -421,6 +457,23 @@ async def test_openid_documents_will_do_and_another_authorization_server_too(wor
         f"{ISSUER}/.well-known/openid-configuration/tenant",
         f"{tenant}/.well-known/openid-configuration",
     ]
+
+
+@pytest.mark.parametrize("issuer", ["https://mcp.example.com", "https://mcp.example.com/"])
+async def test_a_server_without_a_document_about_itself_is_its_own_authorization_server(
+    world: World, issuer: str
+) -> None:
+    world.pages[SERVER] = answer(b"{}", "401 Unauthorized", WWW_Authenticate="Bearer")
+    del world.pages[PRM]
+    place = "https://mcp.example.com/.well-known/oauth-authorization-server"
+    world.document(place, authorization_server(issuer=issuer))
+    async with world.turning():
+        found = await discover(SERVER, world.fetcher())
+        assert (found.resource, found.scopes, found.authority.issuer) == (SERVER, (), issuer)
+        world.document(place, authorization_server(issuer=ISSUER))
+        with pytest.raises(RemoteProtocolError) as caught:
+            await discover(SERVER, world.fetcher())
+    assert caught.value.code == "wrong_issuer"
 
 
 async def test_pages_in_place_of_documents_are_passed_over(world: World) -> None:

@@ -17,11 +17,12 @@ import pytest
 
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.http.client_errors import NotSent
+from mooring.oauth import credentials as credentials_module
 from mooring.oauth import keeping
 from mooring.oauth.bounds import RECENT_S, REST_S
 from mooring.oauth.credentials import OAuthCredentials
 from mooring.oauth.endpoints import refresh
-from mooring.oauth.fetching import Fetcher, Network
+from mooring.oauth.fetching import INTERNET, Fetcher, Network
 from mooring.oauth.grants import Grant
 from mooring.oauth.keeping import Shelf
 from mooring.oauth.login import LoginState, logout, status
@@ -263,9 +264,7 @@ async def test_a_login_that_is_not_accepted_any_more_is_dropped_and_a_person_ask
 async def test_an_authorization_server_that_is_away_is_not_asked_all_the_time(
     tmp_path: Path, clock: Clock
 ) -> None:
-    async with AsyncExitStack() as stack:
-        authority = await stack.enter_async_context(running_authority())
-        protected = await stack.enter_async_context(Protected(authority).serving())
+    async with running_authority() as authority, Protected(authority).serving() as protected:
         await log_in(protected.url, tmp_path)
         before = kept(protected.url, tmp_path)
         dialled: list[int] = []
@@ -288,6 +287,29 @@ async def test_an_authorization_server_that_is_away_is_not_asked_all_the_time(
             assert not await credentials.renew()
             assert len(dialled) == 2
     assert kept(protected.url, tmp_path) == before
+
+
+async def test_a_slow_authorization_server_holds_up_nobody_whose_token_is_good(
+    authority: Authority, protected: Protected, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials_module, "PATIENCE_S", 0.05)
+    await log_in(protected.url, tmp_path)
+    go_on = asyncio.Event()
+
+    async def dial(*arguments: Any) -> Any:
+        await go_on.wait()
+        return await INTERNET.dial(*arguments)
+
+    network = Network(dial=dial)
+    async with holding(protected.url, tmp_path, clock, network=network) as credentials:
+        clock.later_s = HOUR - 30
+        assert await call(protected.url, credentials) == 200
+        clock.later_s = HOUR
+        waiting = asyncio.create_task(call(protected.url, credentials))
+        assert await asyncio.wait([waiting], timeout=0.3) == (set(), {waiting})
+        go_on.set()
+        assert await waiting == 200
+    assert len(set(protected.seen)) == 2 and await authority.refreshes() == 1
 
 
 async def test_a_token_that_cannot_be_renewed_is_used_to_its_end(tmp_path: Path, clock: Clock) -> None:
@@ -481,14 +503,14 @@ async def test_logout_revokes_and_leaves_nothing(
     grant = kept(protected.url, tmp_path)
     async with holding(protected.url, tmp_path, clock) as credentials:
         assert await call(protected.url, credentials) == 200
-        assert await logout(protected.url, tmp_path) == (True, None)
+        assert await logout(protected.url, tmp_path) == (True, True, None)
         assert await authority.control("token", grant.access) is None
         assert await authority.control("refresh", str(grant.refresh)) is None
         assert await call(protected.url, credentials) == 401
         assert credentials.headers == []
     assert grant.access not in (tmp_path / "oauth" / "tokens.json").read_text()
     assert status(protected.url, tmp_path).state is LoginState.NONE
-    assert await logout(protected.url, tmp_path) == (False, None)
+    assert await logout(protected.url, tmp_path) == (False, False, None)
 
 
 async def test_logout_deletes_also_what_cannot_be_revoked(tmp_path: Path) -> None:
@@ -496,5 +518,5 @@ async def test_logout_deletes_also_what_cannot_be_revoked(tmp_path: Path) -> Non
         await log_in(protected.url, tmp_path)
         url = protected.url
     done = await logout(url, tmp_path)
-    assert done.was_there and done.problem is not None
+    assert done.was_there and not done.is_revoked and done.problem is not None
     assert Shelf(tmp_path).grant(url) is None and status(url, tmp_path).state is LoginState.NONE

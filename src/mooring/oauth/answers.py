@@ -17,7 +17,15 @@ from mooring.oauth.challenges import split_scopes
 from mooring.oauth.grants import Identity, Tokens
 from mooring.oauth.proof import is_same
 
-__all__ = ["Refusal", "Stray", "read_callback", "read_refusal", "read_registration", "read_tokens"]
+__all__ = [
+    "Refusal",
+    "Stray",
+    "is_refusal",
+    "read_callback",
+    "read_refusal",
+    "read_registration",
+    "read_tokens",
+]
 
 MOST_FIELDS = 20
 """Of an answer to the browser; there are five that mean something."""
@@ -140,8 +148,17 @@ def _span(value: float | str | None) -> float | None:
     return min(span_s, MAX_LIFETIME_S) if span_s is not None and span_s > 0 else None
 
 
+def is_refusal(data: bytes) -> bool:
+    """Some refuse with a 200."""
+    try:
+        msgspec.json.decode(data, type=_Error)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
 def read_refusal(status: int, data: bytes) -> Refusal:
-    """Of any other status."""
+    """Of any other answer."""
     try:
         answer = msgspec.json.decode(data, type=_Error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

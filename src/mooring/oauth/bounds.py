@@ -16,6 +16,7 @@ __all__ = [
     "MOST_ROUNDS",
     "MOST_SCOPES",
     "MOST_STRAYS",
+    "PATIENCE_S",
     "RECENT_S",
     "REQUEST_S",
     "REST_S",
@@ -56,5 +57,7 @@ MARGIN_S = 60.0
 """A token is renewed so long before it expires: clocks differ, and a call takes a while."""
 RECENT_S = 10.0
 """A token obtained so shortly ago is tried before another is asked for: its predecessor was refused."""
+PATIENCE_S = 3.0
+"""A request waits so long for another token while its own is still good."""
 REST_S = 5.0
 """After a refresh that failed: before the next one."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from mooring.errors import MooringError, UserError
-from mooring.oauth.bounds import RECENT_S, REST_S
+from mooring.oauth.bounds import PATIENCE_S, RECENT_S, REST_S
 from mooring.oauth.challenges import bearer_of
 from mooring.oauth.fetching import INTERNET, Network, server_of
 from mooring.oauth.grants import About, Grant, united
@@ -75,8 +75,10 @@ class OAuthCredentials:
         await self._look()
         if self._grant is None:
             self._say(self.problem or LoginNeeded(self._server, self._name, "nobody has logged in"))
-        elif self._grant.is_due(self._wall()) and not self._rests():
-            await self._renew(None)
+        elif self._grant.is_due(now := self._wall()) and not self._rests():
+            renewing = self._renew(None)
+            # One that is still good goes with the request, if the authorization server is slow.
+            await asyncio.wait([renewing], timeout=None if self._grant.is_expired(now) else PATIENCE_S)
 
     async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         """The server did not accept the token. True: there is another one now."""
@@ -94,7 +96,7 @@ class OAuthCredentials:
         if self._clock() - self._changed_at < RECENT_S and not self._grant.is_due(self._wall()):
             # What was refused is the one before: this call was on its way when another one renewed it.
             return True
-        return not self._rests() and await self._renew(self._grant.access)
+        return not self._rests() and await asyncio.shield(self._renew(self._grant.access))
 
     async def aclose(self) -> None:
         """Let a refresh that is under way come to its end."""
@@ -132,10 +134,11 @@ class OAuthCredentials:
         self._grant = grant
         self.problem = None
 
-    async def _renew(self, refused: str | None) -> bool:
+    def _renew(self, refused: str | None) -> asyncio.Task[bool]:
+        """The refresh that is under way, from now on if none was; whoever waits must not cancel it."""
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._run(refused), name="oauth refresh")
-        return await asyncio.shield(self._renewing)
+        return self._renewing
 
     async def _run(self, refused: str | None) -> bool:
         before = self._grant

@@ -10,8 +10,8 @@ from urllib.parse import quote_plus, urlencode
 import msgspec
 
 from mooring.errors import UserError
-from mooring.oauth.answers import Refusal, read_refusal, read_registration, read_tokens
-from mooring.oauth.fetching import Fetcher
+from mooring.oauth.answers import Refusal, is_refusal, read_refusal, read_registration, read_tokens
+from mooring.oauth.fetching import Answer, Fetcher
 from mooring.oauth.grants import Grant, Identity, Registration, Tokens
 from mooring.oauth.metadata import AuthorizationServer
 from mooring.wire.http import Headers
@@ -119,19 +119,21 @@ async def refresh(grant: Grant, fetcher: Fetcher) -> Tokens:
     return await _tokens(grant.token_endpoint, grant.identity, fields, (token,), fetcher)
 
 
-async def revoke(grant: Grant, fetcher: Fetcher) -> None:
-    """Make the tokens useless, by RFC 7009. Raises MooringError."""
+async def revoke(grant: Grant, fetcher: Fetcher) -> bool:
+    """Make the tokens useless, by RFC 7009; False: nobody there can be told. Raises MooringError."""
     if grant.revocation_endpoint is None:
-        return
-    tokens = [("refresh_token", grant.refresh), ("access_token", grant.access)]
-    for kind, token in tokens:
+        return False
+    refusals: list[Refused] = []
+    for kind, token in (("refresh_token", grant.refresh), ("access_token", grant.access)):
         if token is None:
             continue
-        fields = {"token": token, "token_type_hint": kind}
-        headers, body = _form(grant.identity, fields)
+        headers, body = _form(grant.identity, {"token": token, "token_type_hint": kind})
         answer = await fetcher.post(grant.revocation_endpoint, headers, body)
         if answer.status != 200:
-            raise Refused(_without(read_refusal(answer.status, answer.body), (token, grant.identity.secret)))
+            refusals.append(_refused(answer, (token, grant.identity.secret)))
+    if refusals:
+        raise refusals[0]
+    return True
 
 
 async def _tokens(
@@ -139,9 +141,16 @@ async def _tokens(
 ) -> Tokens:
     headers, body = _form(identity, fields)
     answer = await fetcher.post(endpoint, headers, body)
-    if answer.status != 200:
-        raise Refused(_without(read_refusal(answer.status, answer.body), (*secrets, identity.secret)))
+    if answer.status != 200 or is_refusal(answer.body):
+        raise _refused(answer, (*secrets, identity.secret))
     return read_tokens(answer.body)
+
+
+def _refused(answer: Answer, secrets: tuple[str | None, ...]) -> Refused:
+    """Without the words, if they repeat a secret."""
+    refusal = read_refusal(answer.status, answer.body)
+    repeats = any(secret and secret in refusal.words for secret in secrets)
+    return Refused(Refusal(refusal.code) if repeats else refusal)
 
 
 def _form(identity: Identity, fields: dict[str, str]) -> tuple[Headers, bytes]:
@@ -155,8 +164,3 @@ def _form(identity: Identity, fields: dict[str, str]) -> tuple[Headers, bytes]:
         if identity.auth_method == POST and identity.secret is not None:
             fields["client_secret"] = identity.secret
     return headers, urlencode(fields).encode()
-
-
-def _without(refusal: Refusal, secrets: tuple[str | None, ...]) -> Refusal:
-    repeats = any(secret and secret in refusal.words for secret in secrets)
-    return Refusal(refusal.code) if repeats else refusal

@@ -4,8 +4,8 @@
     oauth/….lock        held by whoever changes the login of one server
 
 Invariants:
-- A grant is in the keyring if that takes it and gives it back, or else in the file. If there are two, because
-  the keyring was locked in between, the later one counts.
+- A grant is in the keyring if that takes it and gives it back at the login, or else in the file. If there are
+  two, because the keyring was locked in between, the later one counts.
 - The grant is written before what is told of it: whoever is killed in between has lost no token.
 - Every method but `stamp` waits for a disk or a keyring: `aside` calls them so that the loop does not wait.
 """
@@ -77,9 +77,10 @@ class Shelf:
             raise trouble
         return max(found, key=lambda grant: grant.obtained_at, default=None)
 
-    def keep(self, grant: Grant, about: About) -> None:
-        """Have that token. Raises MooringError."""
-        if self._keep_in_keyring(grant):
+    def keep(self, grant: Grant, about: About, *, anew: bool = False) -> None:
+        """Have that token, where the one before it was; `anew`: in the best place. Raises MooringError."""
+        tries_keyring = anew or self._has(IN_KEYRING, grant.server)
+        if tries_keyring and self._keep_in_keyring(grant):
             self._remove(IN_FILE, grant.server)
         else:
             self._put(IN_FILE, grant.server, grant)
@@ -158,6 +159,12 @@ class Shelf:
     def _name(self, what: str, whose: str) -> str:
         # With a colon, which no secret of the user's has.
         return f"oauth:{what}:{self._digest(whose)}"
+
+    def _has(self, what: str, whose: str) -> bool:
+        try:
+            return self._name(what, whose) in self._vault.all()
+        except VaultDamaged:
+            return False  # whoever writes begins another
 
     def _get(self, what: str, whose: str, kind: type[S]) -> S | None:
         with _in_our_words():

@@ -58,8 +58,10 @@ class LoggedOut(NamedTuple):
     """What came of a logout: nothing is kept any more."""
 
     was_there: bool
+    is_revoked: bool = False
+    """The authorization server does not take the tokens any more."""
     problem: MooringError | None = None
-    """The authorization server may still take the tokens, and why."""
+    """Why it still may, if it could have been told."""
 
 
 class LoginState(Enum):
@@ -110,7 +112,7 @@ async def login(
                 raise
     about = told_of(grant, About(server=server, is_given=client.id is not None))
     async with errand.shelf.locked(server):
-        await aside(lambda: errand.shelf.keep(grant, about))
+        await aside(lambda: errand.shelf.keep(grant, about, anew=True))
     return LoggedIn(grant.issuer, grant.scopes, grant.expires_at, grant.refresh is not None)
 
 
@@ -125,17 +127,17 @@ async def logout(
     """Have no token for that server any more; the authorization server is told. Raises MooringError."""
     server = server_of(url)
     shelf = Shelf(state, wall)
-    problem: MooringError | None = None
+    is_revoked, problem = False, None
     async with shelf.locked(server):
         known = await aside(lambda: shelf.about(server))
         try:
             grant = await aside(lambda: shelf.grant(server))
             if grant is not None:
-                await revoke(grant, Fetcher(server, ca_file, network))
+                is_revoked = await revoke(grant, Fetcher(server, ca_file, network))
         except MooringError as error:
             problem = error
         await aside(lambda: shelf.drop(server, None))
-    return LoggedOut(known is not None, problem)
+    return LoggedOut(known is not None, is_revoked, problem)
 
 
 def status(url: str, state: Path, *, wall: Callable[[], float] = time.time) -> Status:

@@ -21,8 +21,8 @@ __all__ = ["LoginNeeded", "renewed", "told_of"]
 
 log = logging.getLogger("mooring.oauth")
 
-FINAL = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-"""Refusals that no second try changes."""
+FINAL = frozenset({"invalid_grant", "invalid_client", "unauthorized_client", "bad_refresh_token"})
+"""Refusals that no second try changes; the last is GitHub's."""
 
 
 class LoginNeeded(UserError):

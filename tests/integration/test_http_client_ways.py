@@ -23,7 +23,7 @@ from mooring.http.client_proxies import Proxies
 from mooring.http.origin import Origin, parse_url
 from mooring.wire.http import Headers
 from tests.forward_proxy import forward_proxy
-from tests.http_client import echo, serving
+from tests.http_client import Held, echo, serving
 from tests.raw_server import Asked, Wire, answer, raw_server
 from tests.support import on_both_loops, until, within
 
@@ -361,6 +361,24 @@ async def test_a_connection_that_is_cut_under_the_handshake() -> None:
 
 
 # Many at once --------------------------------------------------------------------------------
+
+
+async def test_a_place_is_not_waited_for_for_ever() -> None:
+    app = Held()
+    async with serving(app) as served:
+        origin = Origin(host="127.0.0.1", port=served.port)
+        async with client_of(origin, max_connections=1, place_timeout_s=0.05) as client:
+            asking = asyncio.ensure_future(client.request("GET", "/", []))
+            [exchange] = await app.count(1)
+            exchange.start(200, [])
+            stream = await asking
+            with pytest.raises(NotSent, match="all 1 connections") as refused:
+                await client.request("GET", "/", [])
+            assert refused.value.code == "no_connection_free"
+            stream.close()
+            asking = asyncio.ensure_future(client.request("GET", "/", []))
+            echo((await app.count(2))[1])
+            (await asking).close()
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

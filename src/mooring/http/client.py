@@ -192,11 +192,10 @@ class Client:
     async def _connection(self) -> ClientConnection:
         if self._closed:
             raise NotSent("the client is closed", code="closed")
-        self._waiting += 1
-        try:
+        if self._places.locked():
+            await self._wait_for_place()
+        else:
             await self._places.acquire()
-        finally:
-            self._waiting -= 1
         try:
             while self._idle:
                 connection = self._idle.pop()
@@ -207,6 +206,18 @@ class Client:
         except BaseException:
             self._places.release()
             raise
+
+    async def _wait_for_place(self) -> None:
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._limits.place_timeout_s):
+                await self._places.acquire()
+        except TimeoutError:
+            text = f"all {self._limits.max_connections} connections to {self._origin.authority} are in use"
+            hint = "each open stream takes one, and each call under way"
+            raise NotSent(text, code="no_connection_free", hint=hint) from None
+        finally:
+            self._waiting -= 1
 
     def _make(self) -> ClientConnection:
         return _Counted(self._limits, self._all)

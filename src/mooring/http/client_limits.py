@@ -24,6 +24,8 @@ class ClientLimits:
 
     connect_timeout_s: float = 10.0
     """For the name, the connection and TLS: three round trips, and a second chance for lost packets."""
+    place_timeout_s: float = 30.0
+    """For one of `max_connections` to become free. Streams may hold all of them for days."""
     idle_timeout_s: float = 4.0
     """uvicorn and Node close after 5 s. A request that meets such an end may or may not have been
     executed, and nobody could tell: so the connection is given up before."""

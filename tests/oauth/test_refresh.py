@@ -346,7 +346,9 @@ async def test_more_scopes_need_a_person_and_the_next_login_asks_for_all(
         assert set(query_of(person.shown[0])["scope"].split()) == {"mcp:read", "mcp:write", "offline_access"}
         assert {"mcp:read", "mcp:write"} <= set(done.scopes)
         assert await call(protected.url, credentials) == 200
-        assert not await credentials.renew(403, b"Basic")
+        for status_of_others in (400, 403, 500):
+            assert not await credentials.renew(status_of_others, b"Basic")
+        assert await authority.refreshes() == 0
     assert status(protected.url, tmp_path).about.wanted == ()
 
 

@@ -83,9 +83,10 @@ class OAuthCredentials:
     async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         """The server did not accept the token. True: there is another one now."""
         bearer = bearer_of([challenge] if challenge is not None else [])
-        if status == 403 or bearer.error == "insufficient_scope":
-            if bearer.error == "insufficient_scope":
-                await self._want(bearer.scopes)
+        if bearer.error == "insufficient_scope":
+            await self._want(bearer.scopes)
+            return False
+        if status != 401:
             return False
         before = self._grant
         await self._look()

@@ -116,6 +116,10 @@ def _against(row_id: str, target: str) -> Figure:
     return lambda results: _ratio(_measured(results, row_id), _measured(results, row_id, target))
 
 
+def _added(row_id: str, target: str) -> Figure:
+    return lambda results: _measured(results, row_id) - _measured(results, row_id, target)
+
+
 def _to(row_id: str, other_id: str) -> Figure:
     return lambda results: _ratio(_measured(results, row_id), _measured(results, other_id))
 
@@ -248,6 +252,24 @@ PROMISES = (
         _of("container_error"),
     ),
     _at_most(60, "MB", "rss_containers", "memory of the daemon with 50 containers", _of("rss_containers")),
+    _at_least(
+        10,
+        "×",
+        "remote_rate",
+        "calls/s in front of a server that speaks HTTP, against fastmcp there",
+        _against("remote_rate", "fastmcp"),
+    ),
+    _at_most(
+        0.5, "ms", "remote_p50", "p50 added to a server that speaks HTTP", _added("remote_p50", MINIMAL)
+    ),
+    _at_most(
+        1,
+        "ms",
+        "remote_event",
+        "the same of a call with an event on a stream",
+        _added("remote_event", MINIMAL),
+    ),
+    _at_most(2, "MB", "remote_growth", "memory gained there in 100,000 calls", _of("remote_growth")),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
     _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),
 )

@@ -9,6 +9,7 @@ from bench.rows import (
     failing,
     instructions,
     memory,
+    remote,
     scaling,
     sizes,
     starting,
@@ -29,4 +30,5 @@ GROUPS: tuple[Group, ...] = (
     *daemons.GROUPS,
     *editing.GROUPS,
     *containers.GROUPS,
+    *remote.GROUPS,
 )

@@ -15,6 +15,7 @@ Invariants:
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import NoReturn
 
 from mooring.errors import MooringError, RemoteProtocolError, ServerFailed, Unavailable
 from mooring.http.client import ClientResponse
@@ -184,12 +185,17 @@ class OldSession(RemoteSession):
 
     async def _check(self, response: ClientResponse) -> None:
         """Is it a stream?"""
-        kind, policy = response.header(b"content-type") or b"", self._policy
-        verdict = judge(response.status, kind, response.header(b"retry-after"), in_session=False)
-        if verdict.meaning is Meaning.EVENTS:
+        kind = response.header(b"content-type") or b""
+        if judge(response.status, kind, None, in_session=False).meaning is Meaning.EVENTS:
             return
-        if verdict.meaning is Meaning.LATER and verdict.after_s <= policy.longest_retry_s:
-            response.close()
+        await self._refuse(response)
+
+    async def _refuse(self, response: ClientResponse) -> NoReturn:
+        """The server does not do what it was asked; perhaps later, or for others."""
+        response.close()
+        kind, retry_after = response.header(b"content-type") or b"", response.header(b"retry-after")
+        verdict = judge(response.status, kind, retry_after, in_session=False)
+        if verdict.meaning is Meaning.LATER and verdict.after_s <= self._policy.longest_retry_s:
             await asyncio.sleep(verdict.after_s)
             raise AnswerLost(f"the server is busy ({response.status})")
         if response.status in (401, 403) and not self._renewed and await self._renew(response):
@@ -229,14 +235,15 @@ class OldSession(RemoteSession):
         answer: asyncio.Future[Envelope | None] = asyncio.get_running_loop().create_future()
         if id is not None:
             self._expected[id] = answer
+        if self._reader is None or self._reader.done():
+            answer.set_result(None)  # who would have told us is gone
         try:
             async with asyncio.timeout(policy.handshake_timeout_s):
                 response = await self._endpoint.post(line, [], head_timeout_s=policy.note_timeout_s)
                 response.close()
                 if response.status >= 300:
-                    failure = describe_status(response.status, b"", None, "initialize")
-                    raise ServerFailed(failure.message, code=failure.reason)
-                message = await answer if id is not None else Envelope()
+                    await self._refuse(response)
+                message = await answer if id is not None or answer.done() else Envelope()
         except TimeoutError:
             raise AnswerLost("the server does not answer") from None
         finally:

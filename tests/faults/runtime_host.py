@@ -9,6 +9,7 @@ say. With `between` it kills its guardian and itself right after the start of th
 import asyncio
 import json
 import os
+import secrets
 import signal
 import sys
 import time
@@ -24,7 +25,7 @@ from mooring.runtimes.proctable import Session
 from mooring.runtimes.roll import Roll, boot_id
 from mooring.wire.lines import LongLine
 
-OWNER = "feedfeed"
+OWNER = secrets.token_hex(4)
 
 
 class Teller:

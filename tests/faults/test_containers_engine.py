@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 import time
 from collections.abc import Coroutine
 from pathlib import Path
@@ -31,6 +32,12 @@ from mooring.runtimes.containers.watch import Watch
 from mooring.runtimes.guardian import Guardian
 from tests.containers.scripted import VERSION, Answer, Begun, Scripted, answer
 from tests.support import on_both_loops, until, within
+
+
+def folders_of_tests(tmp_path: Path) -> list[Path]:
+    """From that of the test up to where the system has them all."""
+    system = Path(tempfile.gettempdir())
+    return [folder for folder in (tmp_path, *tmp_path.parents) if system in folder.parents]
 
 
 def known(path: Path) -> Engine:
@@ -132,7 +139,7 @@ async def test_no_engine_at_all_says_where_it_was_looked_for(tmp_path: Path) -> 
 async def test_a_socket_of_others_says_what_to_do(tmp_path: Path) -> None:
     async with within(), Scripted(tmp_path, lambda line: answer(VERSION)) as scripted:
         scripted.path.chmod(0o600)
-        for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        for folder in folders_of_tests(tmp_path):
             folder.chmod(0o755)
         os.seteuid(65534)
         try:
@@ -392,7 +399,7 @@ async def test_what_lies_in_a_folder_of_others_is_not_missing(tmp_path: Path) ->
     hidden.mkdir(mode=0o700)
     (hidden / "data").mkdir()
     async with within(), Scripted(hidden, lambda line: answer(VERSION)) as scripted:
-        for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        for folder in folders_of_tests(tmp_path):
             folder.chmod(0o755)
         os.seteuid(65534)
         try:

@@ -1,6 +1,6 @@
 """A small MCP client that logs in by itself, for the conformance suite: `python -m … STATE URL`.
 
-What it does follows from the answers: log in when a login is needed, log in again when more scopes are wanted,
+What it does follows from the answers: log in when that is needed, log in again when more scopes are wanted,
 and no more than a few times.
 """
 

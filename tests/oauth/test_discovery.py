@@ -27,6 +27,7 @@ from mooring.oauth.endpoints import Refused, refresh, revoke
 from mooring.oauth.fetching import Fetcher, Network
 from mooring.oauth.grants import Grant, Identity
 from tests.forward_proxy import forward_proxy
+from tests.http_client import echo, serving
 from tests.raw_server import Asked, RawServer, Wire, answer, chunk
 from tests.support import on_both_loops, within
 
@@ -58,7 +59,13 @@ INNER = [
     "https://localhost/",
     "http://as.example.com/",
 ]
-ODD = ["file:///etc/passwd", "unix:/run/secret.sock", "https://user:word@as.example.com/", "https://"]
+ODD = [
+    "file:///etc/passwd",
+    "unix:/run/secret.sock",
+    "https://user:word@as.example.com/",
+    "https://",
+    "https://[bad",
+]
 
 
 class World:
@@ -201,6 +208,39 @@ async def test_a_certificate_must_be_that_of_the_name(world: World) -> None:
             await discover(SERVER, world.fetcher())
         with pytest.raises(NotTrusted):
             await discover(SERVER, Fetcher(SERVER, None, world.network))
+
+
+async def test_what_speaks_no_tls_is_told(world: World) -> None:
+    async with serving(echo) as served, within():
+        url = f"https://127.0.0.1:{served.port}/mcp"
+        with pytest.raises(NotTrusted, match="no TLS"):
+            await discover(url, Fetcher(url, world.ca_file))
+    with pytest.raises(UserError) as caught:
+        await discover(SERVER, Fetcher(SERVER, Path("/nowhere.pem"), world.network))
+    assert caught.value.code == "ca_file_unusable"
+
+
+async def test_names_are_looked_up_by_the_system() -> None:
+    async with within():
+        await Fetcher("http://localhost/mcp").check("http://localhost/")
+        with pytest.raises(RemoteProtocolError):
+            await Fetcher("https://93.184.215.14/mcp").check("https://localhost/")
+
+
+async def test_a_name_without_an_address_or_an_answer_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.names["mcp.example.com"] = []
+    with pytest.raises(NotSent, match="no address"):
+        await discover(SERVER, world.fetcher())
+    monkeypatch.setattr(fetching, "REQUEST_S", 0.05)
+
+    async def silent(_host: str, _port: int) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    with pytest.raises(NotSent, match="not found within"):
+        await discover(SERVER, Fetcher(SERVER, None, Network(resolve=silent)))
 
 
 async def test_a_name_that_nobody_knows_is_told(world: World) -> None:

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.errors import MooringError, Unavailable, UserError
@@ -26,11 +27,13 @@ from mooring.oauth.fetching import INTERNET, Fetcher, Network
 from mooring.oauth.grants import Grant
 from mooring.oauth.keeping import Shelf
 from mooring.oauth.login import LoginState, logout, status
+from mooring.oauth.renewing import told_of
 from tests.e2e.program import Program
 from tests.oauth.authority import Authority, running_authority
 from tests.oauth.browser import query_of
 from tests.oauth.person import Person, log_in
 from tests.oauth.resource import Protected, call
+from tests.raw_server import answer
 from tests.support import until, within
 
 HOUR = 3600.0
@@ -261,6 +264,51 @@ async def test_a_login_that_is_not_accepted_any_more_is_dropped_and_a_person_ask
     assert len(authority.events("refused", error="invalid_grant")) == 1
 
 
+async def test_a_client_that_is_not_known_any_more_logs_in_as_another(
+    authority: Authority, protected: Protected, tmp_path: Path, clock: Clock
+) -> None:
+    await log_in(protected.url, tmp_path)
+    await authority.control("forget", kept(protected.url, tmp_path).identity.client_id)
+    async with holding(protected.url, tmp_path, clock) as credentials:
+        clock.later_s = HOUR
+        assert await call(protected.url, credentials) == 401
+        assert credentials.problem is not None and "invalid_client" in credentials.problem.message
+        clock.later_s = 0
+        await log_in(protected.url, tmp_path)
+        assert await call(protected.url, credentials) == 200
+    assert len(authority.events("registered")) == 2
+
+
+async def test_an_authorization_server_that_is_busy_costs_no_login(
+    authority: Authority, protected: Protected, tmp_path: Path, clock: Clock
+) -> None:
+    await log_in(protected.url, tmp_path)
+    grant = kept(protected.url, tmp_path)
+    protected.pages["/busy"] = answer(b"<html>", "503 Service Unavailable", kind="text/html")
+    busy = msgspec.structs.replace(grant, token_endpoint=f"{protected.origin}/busy")
+    Shelf(tmp_path).keep(busy, told_of(busy))
+    async with holding(protected.url, tmp_path, clock) as credentials:
+        clock.later_s = HOUR
+        assert await call(protected.url, credentials) == 200
+        assert credentials.problem is not None and "cannot answer now" in credentials.problem.message
+        Shelf(tmp_path).keep(grant, told_of(grant))
+        clock.later_s += REST_S
+        assert await call(protected.url, credentials) == 200
+    assert await authority.refreshes() == 1
+
+
+async def test_a_login_elsewhere_is_taken_when_the_old_token_is_refused(
+    authority: Authority, protected: Protected, tmp_path: Path, clock: Clock
+) -> None:
+    await log_in(protected.url, tmp_path)
+    async with holding(protected.url, tmp_path, clock) as credentials:
+        await credentials.ready()
+        before = credentials.headers
+        await log_in(protected.url, tmp_path)
+        assert await credentials.renew() and credentials.headers != before
+    assert await authority.refreshes() == 0
+
+
 async def test_an_authorization_server_that_is_away_is_not_asked_all_the_time(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -421,16 +469,25 @@ async def test_a_disk_that_is_full_does_not_take_the_token_away(
     authority: Authority, protected: Protected, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await log_in(protected.url, tmp_path)
-    clock.later_s = HOUR
 
     def full(*_: Any) -> None:
         raise UserError("no room", code="secrets_unusable")
 
-    monkeypatch.setattr(Shelf, "keep", full)
     async with holding(protected.url, tmp_path, clock) as credentials:
+        with monkeypatch.context() as patch:
+            patch.setattr(Shelf, "keep", full)
+            clock.later_s = HOUR
+            assert await call(protected.url, credentials) == 200
+            assert await call(protected.url, credentials) == 200
+            assert await authority.refreshes() == 1
+            # What is on the shelf is older than what we have: its refresh token has been used.
+            (tmp_path / "oauth" / "tokens.json").touch()
+            clock.later_s = 2 * HOUR
+            assert await call(protected.url, credentials) == 200
+        clock.later_s = 3 * HOUR
         assert await call(protected.url, credentials) == 200
-        assert await call(protected.url, credentials) == 200
-    assert await authority.refreshes() == 1
+    assert await authority.refreshes() == 3
+    assert kept(protected.url, tmp_path).access == protected.seen[-1]
 
 
 async def test_a_damaged_file_is_told_and_a_login_begins_another(

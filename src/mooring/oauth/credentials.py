@@ -146,6 +146,7 @@ class OAuthCredentials:
         try:
             grant = await renewed(
                 self._server,
+                before,
                 refused,
                 name=self._name,
                 shelf=self._shelf,

@@ -14,7 +14,7 @@ import msgspec
 from mooring.errors import MooringError, UserError
 from mooring.oauth.endpoints import Refused, refresh
 from mooring.oauth.fetching import Fetcher, Network
-from mooring.oauth.grants import About, Grant
+from mooring.oauth.grants import About, Grant, Tokens
 from mooring.oauth.keeping import Shelf, aside
 
 __all__ = ["LoginNeeded", "renewed", "told_of"]
@@ -49,6 +49,7 @@ def told_of(grant: Grant, before: About | None = None) -> About:
 
 async def renewed(
     server: str,
+    ours: Grant | None,
     refused: str | None,
     *,
     name: str,
@@ -57,32 +58,45 @@ async def renewed(
     network: Network,
     wall: Callable[[], float],
 ) -> Grant:
-    """A grant that is not due, and whose token is not `refused`. Raises LoginNeeded, MooringError."""
+    """A grant that is not due, and whose token is not `refused`. Raises LoginNeeded, MooringError.
+
+    `ours` is what the caller has, which is later than what is on the shelf if it could not be kept.
+    """
     async with shelf.locked(server):
         grant = await aside(lambda: shelf.grant(server))
         about = await aside(lambda: shelf.about(server))
         if grant is None:
             raise LoginNeeded(server, name, (about and about.login_needed) or "nobody has logged in")
+        if ours is not None and ours.obtained_at > grant.obtained_at:
+            grant = ours
         began_at = wall()
-        if grant.access != refused and not grant.is_due(began_at):
+        if grant.access != refused and not _needs_another(grant, began_at):
             return grant
-        if grant.refresh is None and grant.access != refused and not grant.is_expired(began_at):
-            return grant
-        why = "its token is not good any more, and cannot be renewed"
-        if grant.refresh is not None:
-            try:
-                tokens = await refresh(grant, Fetcher(server, ca_file, network))
-            except Refused as error:
-                if error.refusal.code not in FINAL:
-                    raise
-                why = error.refusal.text
-                if error.refusal.code == "invalid_client":
-                    await aside(lambda: shelf.drop_registration(grant.issuer))
-            else:
-                return await _kept(grant.renewed(tokens, began_at), about, shelf)
-        needed = msgspec.structs.replace(told_of(grant, about), login_needed=why, renews=False)
+        outcome = await _refreshed(grant, Fetcher(server, ca_file, network), shelf)
+        if isinstance(outcome, Tokens):
+            return await _kept(grant.renewed(outcome, began_at), about, shelf)
+        needed = msgspec.structs.replace(told_of(grant, about), login_needed=outcome, renews=False)
         await aside(lambda: shelf.drop(server, needed))
-    raise LoginNeeded(server, name, why)
+    raise LoginNeeded(server, name, outcome)
+
+
+def _needs_another(grant: Grant, now: float) -> bool:
+    """One that cannot be renewed is used to its end."""
+    return grant.is_due(now) if grant.refresh is not None else grant.is_expired(now)
+
+
+async def _refreshed(grant: Grant, fetcher: Fetcher, shelf: Shelf) -> Tokens | str:
+    """Other tokens, or why there will never be any. Raises MooringError: not now."""
+    if grant.refresh is None:
+        return "its token is not good any more, and cannot be renewed"
+    try:
+        return await refresh(grant, fetcher)
+    except Refused as error:
+        if error.refusal.code not in FINAL:
+            raise
+        if error.refusal.code == "invalid_client":
+            await aside(lambda: shelf.drop_registration(grant.issuer))
+        return error.refusal.text
 
 
 async def _kept(grant: Grant, about: About | None, shelf: Shelf) -> Grant:

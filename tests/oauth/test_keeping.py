@@ -12,6 +12,7 @@ from mooring.errors import Unavailable, UserError
 from mooring.oauth import keeping
 from mooring.oauth.grants import About, Grant, Identity, Registration
 from mooring.oauth.keeping import Shelf, aside
+from mooring.oauth.login import LoginState, statuses
 from mooring.oauth.renewing import told_of
 from mooring.secrets.vault import Vault
 from tests.support import within
@@ -49,6 +50,18 @@ def test_what_is_kept_is_found_by_whose_it_is(tmp_path: Path) -> None:
     assert shelf.registration("https://as") == made and shelf.registration("https://as/") is None
     shelf.drop_registration("https://as")
     assert shelf.registration("https://as") is None
+
+
+def test_every_login_can_be_listed(tmp_path: Path) -> None:
+    assert statuses(tmp_path) == []
+    shelf = Shelf(tmp_path)
+    for server in ("https://b.example.com", "https://a.example.com"):
+        grant = a_grant(server=server)
+        shelf.keep(grant, told_of(grant), anew=True)
+    shelf.tell(About(server="https://c.example.com", wanted=("x",)))
+    found = [(one.about.server[8:9], one.state) for one in statuses(tmp_path)]
+    assert found == [("a", LoginState.GRANTED), ("b", LoginState.GRANTED), ("c", LoginState.NONE)]
+    assert "hunter2" not in repr(statuses(tmp_path))
 
 
 def test_a_keyring_that_keeps_nothing_is_none(tmp_path: Path, no_keyring: None) -> None:

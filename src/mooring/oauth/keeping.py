@@ -99,6 +99,14 @@ class Shelf:
         """What may be told. Raises MooringError."""
         return self._get(ABOUT, server, About)
 
+    def abouts(self) -> list[About]:
+        """What may be told of all servers, by their names. Raises MooringError."""
+        with _in_our_words():
+            entries = self._vault.all()
+        texts = [kept.value for name, kept in entries.items() if name.startswith(f"oauth:{ABOUT}:")]
+        found = [about for text in texts if (about := _decoded(text, About)) is not None]
+        return sorted(found, key=lambda about: about.server)
+
     def tell(self, about: About) -> None:
         """Change what may be told. Raises MooringError."""
         self._put(ABOUT, about.server, about)
@@ -169,11 +177,7 @@ class Shelf:
     def _get(self, what: str, whose: str, kind: type[S]) -> S | None:
         with _in_our_words():
             text = self._vault.look_up(self._name(what, whose))
-        try:
-            return None if text is None else msgspec.json.decode(text, type=kind)
-        except msgspec.DecodeError:
-            log.warning("what was kept of a login cannot be read; it is as if there were none")
-            return None
+        return _decoded(text, kind)
 
     def _put(self, what: str, whose: str, value: S) -> None:
         self._make_folder()
@@ -197,6 +201,14 @@ class Shelf:
         if self._vault.path.exists():
             with _in_our_words():
                 self._vault.remove(self._name(what, whose))
+
+
+def _decoded(text: str | None, kind: type[S]) -> S | None:
+    try:
+        return None if text is None else msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError:
+        log.warning("what was kept of a login cannot be read; it is as if there were none")
+        return None
 
 
 @contextmanager

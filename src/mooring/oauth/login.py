@@ -24,7 +24,17 @@ from mooring.oauth.proof import new_proof
 from mooring.oauth.redirect import Callback
 from mooring.oauth.renewing import told_of
 
-__all__ = ["ClientGiven", "LoggedIn", "LoggedOut", "LoginState", "Status", "login", "logout", "status"]
+__all__ = [
+    "ClientGiven",
+    "LoggedIn",
+    "LoggedOut",
+    "LoginState",
+    "Status",
+    "login",
+    "logout",
+    "status",
+    "statuses",
+]
 
 OFFLINE = "offline_access"
 
@@ -143,12 +153,20 @@ async def logout(
 def status(url: str, state: Path, *, wall: Callable[[], float] = time.time) -> Status:
     """What is known of the login; waits for a disk only. Raises MooringError."""
     server = server_of(url)
-    about = Shelf(state, wall).about(server) or About(server=server)
+    return _status(Shelf(state, wall).about(server) or About(server=server), wall())
+
+
+def statuses(state: Path, *, wall: Callable[[], float] = time.time) -> list[Status]:
+    """The same of every server of which anything is known. Raises MooringError."""
+    return [_status(about, wall()) for about in Shelf(state, wall).abouts()]
+
+
+def _status(about: About, now: float) -> Status:
     if about.login_needed is not None:
         return Status(LoginState.NEEDED, about, about.login_needed)
     if about.issuer is None:
         return Status(LoginState.NONE, about)
-    if not about.renews and about.expires_at is not None and about.expires_at <= wall():
+    if not about.renews and about.expires_at is not None and about.expires_at <= now:
         return Status(LoginState.NEEDED, about, "its token has expired, and cannot be renewed")
     return Status(LoginState.GRANTED, about)
 

@@ -15,7 +15,7 @@ from mooring.host import foreground
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.stop import Stop
 from mooring.proxy.policy import SessionPolicy
-from mooring.remote.options import RemoteOptions
+from mooring.remote.options import RemoteOptions, ServedOptions
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 from tests.support import until, within
@@ -75,17 +75,22 @@ async def hosting(
     restarts: RestartPolicy | None = None,
     patience: StopPatience = SHORT,
     remote: RemoteOptions | None = None,
+    served: ServedOptions | None = None,
     secrets: Path | None = None,
     **sessions: Any,
 ) -> AsyncIterator[Host]:
-    """A host that listens; ended at the end of the block, at the latest. `remote`: of one elsewhere."""
+    """A host that listens; ended at the end of the block, at the latest.
+
+    `remote`: of one elsewhere. `served`: of one that is spoken to over HTTP.
+    """
     options = ForegroundOptions(
         server=ServerOptions(
             name="test",
             argv=tuple(argv) if remote is None else (),
             env=ENVIRONMENT if remote is None else {},
             remote=remote,
-            spare=spare if remote is None else 0,
+            served=served,
+            spare=spare if remote is None and served is None else 0,
             sessions=SessionPolicy(**sessions),
             restarts=restarts or RestartPolicy(),
             patience=patience,

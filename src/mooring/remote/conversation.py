@@ -118,6 +118,11 @@ class Conversation:
         """Calls that somebody waits for."""
         return sum(not call.is_stream for call in self._calls.values())
 
+    @property
+    def unsent(self) -> set[int]:
+        """The lines of calls of which nothing has gone out so far, by identity."""
+        return {id(call.line) for call in self._calls.values() if not call.sent}
+
     # What the client says --------------------------------------------------------------------
 
     def take(self, line: bytes | LongLine) -> None:
@@ -405,14 +410,18 @@ class Conversation:
 
     async def aclose(self) -> None:
         """End the session; nothing is left running."""
-        self._ending = self._ending or "closed"
         begun = next((call.session for call in self._calls.values() if call.method == "initialize"), None)
+        await self.abandon()
+        await self._session.farewell(begun)
+
+    async def abandon(self) -> None:
+        """The same, but that the server is not told."""
+        self._ending = self._ending or "closed"
         for task in (tasks := list(self._tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._notes.aclose()
         await self._session.aclose()
-        await self._session.farewell(begun)
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)

@@ -1,4 +1,4 @@
-"""A server elsewhere as its user named it: plain values. Pure."""
+"""A server that speaks HTTP, as its user named it: plain values. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -8,10 +8,22 @@ from typing import Literal
 
 from mooring.secrets.references import parse
 
-__all__ = ["RemoteOptions", "Transport", "may_be_set", "may_be_value"]
+__all__ = [
+    "PATHS",
+    "RemoteOptions",
+    "ServedOptions",
+    "ServedTransport",
+    "Transport",
+    "may_be_set",
+    "may_be_value",
+]
 
 Transport = Literal["auto", "http", "sse"]
 """`auto`: Streamable HTTP, or the older HTTP+SSE where a server knows nothing else."""
+ServedTransport = Literal["http", "sse"]
+"""Of a program of ours nobody need find out."""
+PATHS: dict[ServedTransport, str] = {"http": "/mcp", "sse": "/sse"}
+"""Where servers have it, as a rule."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = frozenset(
@@ -57,3 +69,18 @@ class RemoteOptions:
     def __post_init__(self) -> None:
         for text in self.header_references.values():
             parse(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedOptions:
+    """Of a program that we start, and then speak to over HTTP: how, and where it listens.
+
+    One of the ports: a process is told which, a container listens where its image says.
+    """
+
+    transport: ServedTransport = "http"
+    path: str = PATHS["http"]
+    port_env: str = ""
+    """The variable that tells a process on which port to listen."""
+    container_port: int | None = None
+    """On which the program in a container listens."""

@@ -30,12 +30,18 @@ class Reach:
         url: str,
         policy: RemotePolicy,
         on_change: Callable[[NotSent | None], None] = lambda why: None,
+        *,
+        is_told: bool = True,
     ) -> None:
-        """`on_change`: it cannot be reached any more, for this reason; or (None) can be again."""
+        """`on_change`: it cannot be reached any more, for this reason; or (None) can be again.
+
+        `is_told`: people hear of it; not if somebody else tells them why.
+        """
         self._client = client
         self._url = url
         self._policy = policy
         self._on_change = on_change
+        self._levels = (logging.WARNING, logging.INFO) if is_told else (logging.DEBUG, logging.DEBUG)
         self._why = NotSent("it was never tried")
         self._up = asyncio.Event()
         self._up.set()
@@ -60,13 +66,15 @@ class Reach:
                 await self._up.wait()
         except TimeoutError:
             why = self._why
-            raise Unreachable(f"{self._url} cannot be reached: {why.message}", hint=why.hint) from why
+            text = f"{self._url} cannot be reached: {why.message}"
+            raise Unreachable(text, code=why.code, hint=why.hint) from why
 
     def lost(self, why: NotSent) -> None:
         """Somebody could not send."""
         self._why = why
         if self._probe is None:
-            log.warning(
+            log.log(
+                self._levels[0],
                 "cannot reach %s (%s); waiting for it",
                 self._url,
                 why.message,
@@ -94,7 +102,8 @@ class Reach:
                 log.debug("still not there: %s", error.message)
                 self._why = error
                 continue
-            log.info("%s can be reached", self._url, extra={"event": "reachable", "url": self._url})
+            about = {"event": "reachable", "url": self._url}
+            log.log(self._levels[1], "%s can be reached", self._url, extra=about)
             break
         self._probe = None
         self._up.set()

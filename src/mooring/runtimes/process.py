@@ -57,7 +57,9 @@ class ProcessInstance:
         on_gone: "Callable[[ProcessInstance, Exit], None]",
         on_reaped: "Callable[[ProcessInstance], None]",
         on_closed: "Callable[[ProcessInstance], None]",
+        is_spoken_to: bool = True,
     ) -> None:
+        """`is_spoken_to`: by its pipes, so that it is of no use without them."""
         loop = asyncio.get_running_loop()
         self.name = name
         self.n = n
@@ -71,6 +73,7 @@ class ProcessInstance:
         """
         self.stdout = LineOutput(max_line_bytes, unfinished, self._on_stdout_end)
         self.stderr = TextOutput(lambda text: on_stderr(self.pid, text), self._on_pipe_closed)
+        self._is_spoken_to = is_spoken_to
         self._patience = patience
         self._lookout = lookout
         self._tell_gone = on_gone
@@ -167,11 +170,17 @@ class ProcessInstance:
     # What the proxy needs of it
 
     container = ""
+    published_port = None
     was_meddled_with = False
     stays = False
     trouble = None
     is_paused = False
     """Nobody can stop a process in a way that we would be told of."""
+
+    @property
+    def process(self) -> int:
+        """Its pid."""
+        return self.pid
 
     @property
     def writable(self) -> bool:
@@ -374,7 +383,8 @@ class ProcessInstance:
 
     def _end_if_useless(self) -> None:
         """Without stdin or stdout nothing can be asked of it or answered, for ever: calls would hang."""
-        if self._session is not None and self.exit is None and self._ending is None:
+        is_up = self._session is not None and self.exit is None and self._ending is None
+        if is_up and self._is_spoken_to:
             self._begin_ending(self._patience.eof_grace_s, LEAVING_GRACE_S)
 
     def _become_gone_if_heard(self) -> None:

@@ -50,7 +50,9 @@ class ProcessRuntime:
         clock: Callable[[], float] = time.monotonic,
         owner: str | None = None,
         household: Household | None = None,
+        are_spoken_to: bool = True,
     ) -> None:
+        """`are_spoken_to`: see `ProcessInstance`."""
         self.household = household or Household(clock, owner=owner)
         self._owns_household = household is None
         self._on_stderr = on_stderr
@@ -59,6 +61,7 @@ class ProcessRuntime:
         self._unfinished = unfinished or Budget(4 * max_line_bytes)
         self._patience = patience or StopPatience()
         self._clock = clock
+        self._are_spoken_to = are_spoken_to
         self._started = 0
         self._instances: set[ProcessInstance] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -183,6 +186,7 @@ class ProcessRuntime:
             on_gone=self._on_gone,
             on_reaped=lambda instance: self.household.let_go(marker, instance.pid),
             on_closed=self._instances.discard,
+            is_spoken_to=self._are_spoken_to,
         )
 
     def _let_go_of_leftovers(self) -> None:

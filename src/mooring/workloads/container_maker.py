@@ -40,7 +40,10 @@ class ContainerMaker:
         if definition.container is None:
             raise ValueError("no container")
         spec = ContainerSpec.of(definition.container, definition.name, definition.argv, definition.env)
-        self._spec = replace(spec, generation=generation)
+        published = definition.served.container_port if definition.served is not None else None
+        if definition.container.network == "host":
+            published = None  # it is this machine's already
+        self._spec = replace(spec, generation=generation, published=published)
         self._on_engine = ears.on_engine
         self._patience_s = PATIENCE * definition.sessions.recovery_wait_s
         self._runtime = ContainerRuntime(
@@ -58,6 +61,12 @@ class ContainerMaker:
             patience=definition.patience,
             clock=clock,
         )
+
+    programs = ()
+    """See `Maker`: instances are all there is."""
+
+    def replace(self, instance: Instance, reason: str) -> None:
+        """See `Maker`: it is one container, and ended as such."""
 
     @property
     def instances(self) -> tuple[ContainerInstance, ...]:

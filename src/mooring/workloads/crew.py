@@ -98,18 +98,21 @@ class Crew:
         return was_spare
 
     def report(self, proxy: Proxy, now: float) -> list[InstanceReport]:
-        """One line for each instance."""
+        """One line for each instance, after those for what many of them are sessions with."""
         of_trunks = proxy.trunks.pids
         sessions = {s.pid: s.short_id for s in proxy.sessions.values() if s.pid not in of_trunks}
+        serving = of_trunks | sessions.keys()
+        told = [(one, "program") for one in self.maker.programs]
+        told += [(one, self._use(one, serving)) for one in self.maker.instances]
         return [
             InstanceReport(
                 instance.pid,
                 instance.container,
-                self._use(instance, of_trunks | sessions.keys()),
+                use,
                 sessions.get(instance.pid),
                 round(now - instance.started_at, 3),
             )
-            for instance in self.maker.instances
+            for instance, use in told
         ]
 
     def _use(self, instance: Instance, serving: Container[int | None]) -> str:

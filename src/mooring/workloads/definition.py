@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from mooring.proxy.policy import SessionPolicy
-from mooring.remote.options import RemoteOptions
+from mooring.remote.options import RemoteOptions, ServedOptions
 from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.runtimes.stopping import StopPatience
 from mooring.secrets.references import Reference, literally, parse
@@ -59,6 +59,8 @@ class ServerOptions:
     """Not None: it is a container."""
     remote: RemoteOptions | None = None
     """Not None: it runs elsewhere, and is spoken to over HTTP. (Neither: it is a process.)"""
+    served: ServedOptions | None = None
+    """Not None: a process or a container that serves all sessions, and is spoken to over HTTP."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Complete but for `env_references`: nothing of our own environment is added but the marker."""
     env_references: Mapping[str, str] = field(default_factory=dict)
@@ -137,6 +139,8 @@ def same_request(one: ServerOptions, other: ServerOptions) -> bool:
 def differences(one: ServerOptions, other: ServerOptions) -> list[str]:
     """In which respects not the same was asked for, in words that tell no value of a variable."""
     found = ["the command"] if one.what != other.what else []
+    if (one.served is None) != (other.served is None):
+        found.append("whether it is spoken to over HTTP")
     if one.cwd != other.cwd:
         found.append(f"the working directory ({one.cwd or 'none'}, now {other.cwd or 'none'})")
     mine, theirs = asked_env(one), asked_env(other)
@@ -154,7 +158,14 @@ def _differing_policies(one: ServerOptions, other: ServerOptions) -> list[str]:
         own = {"spare": options.spare, "client_refresh": options.client_refresh}
         container = {} if options.container is None else vars(options.container)
         remote = {} if options.remote is None else vars(options.remote) | {"headers": asked_headers(options)}
-        return own | container | remote | {key: value for policy in policies for key, value in policy.items()}
+        served = {} if options.served is None else vars(options.served)
+        return (
+            own
+            | container
+            | remote
+            | served
+            | {key: value for policy in policies for key, value in policy.items()}
+        )
 
     mine, theirs = settings(one), settings(other)
     # What only one of them can have is told by the command: the one is an image, the other is not.

@@ -1,6 +1,7 @@
 """How instances of a server are made and ended.
 
-They are processes; or containers (`container_maker`); or sessions with a server elsewhere (`remote_maker`).
+They are processes; or containers (`container_maker`); or sessions with a server elsewhere (`remote_maker`),
+or with a program that we have started for all of them (`served_maker`).
 The seam between a workload and all of these: an instance is whatever has these members.
 """
 
@@ -50,6 +51,16 @@ class Instance(Channel, Protocol):
         ...
 
     @property
+    def process(self) -> int:
+        """The number under which is told what it writes to stderr."""
+        ...
+
+    @property
+    def published_port(self) -> int | None:
+        """Of this machine, which leads to the port of its own that a container was asked to publish."""
+        ...
+
+    @property
     def title(self) -> str:
         """Names it, for people."""
         ...
@@ -90,6 +101,11 @@ class Maker(Protocol):
         ...
 
     @property
+    def programs(self) -> Sequence[Instance]:
+        """What runs and is no instance itself, because instances are sessions with it."""
+        ...
+
+    @property
     def may_return(self) -> bool:
         """One that others have ended they have started again, or may: `regain` has it."""
         ...
@@ -104,6 +120,10 @@ class Maker(Protocol):
 
     async def start(self, variables: Mapping[str, str]) -> Instance:
         """Another one, with these variables beside its own. Raises MooringError; then nothing is left."""
+        ...
+
+    def replace(self, instance: Instance, reason: str) -> None:
+        """It was given up, for this reason: so is the program that it is a session with, if it is one."""
         ...
 
     def adopt(self, passed: Passed) -> Instance:
@@ -129,6 +149,11 @@ class Ears(NamedTuple):
     on_stderr: Callable[[int, str], None]
     on_gone: Callable[[Instance, Exit], None]
     """It has ended, asked or not; before its receiver hears of it."""
+    on_program_gone: "Callable[[Sequence[Instance], Exit | None], None]"
+    """The program has ended, unasked, that all these are sessions with; before their receivers hear of it.
+
+    None: it has not, but is replaced, and why is known.
+    """
     on_removed: Callable[[str], None]
     """Somebody else has removed a container, of which this is the id; before `on_gone`."""
     on_paused: Callable[[Instance, bool], None]
@@ -163,15 +188,23 @@ def make_maker(
         from mooring.workloads.remote_maker import RemoteMaker  # noqa: PLC0415 - only with servers elsewhere
 
         return RemoteMaker(definition, ears, clock=clock, look_up=look_up)
-    if definition.container is None:
-        return ProcessMaker(definition, ears, unfinished=unfinished, clock=clock, household=household)
-    if harbours is None:
-        raise ValueError("containers need a harbour")
-    from mooring.workloads.container_maker import ContainerMaker  # noqa: PLC0415 - only with containers
 
-    return ContainerMaker(
-        definition, ears, harbours, unfinished=unfinished, clock=clock, generation=generation
-    )
+    def make_programs(definition: ServerOptions, ears: Ears) -> Maker:
+        if definition.container is None:
+            return ProcessMaker(definition, ears, unfinished=unfinished, clock=clock, household=household)
+        if harbours is None:
+            raise ValueError("containers need a harbour")
+        from mooring.workloads.container_maker import ContainerMaker  # noqa: PLC0415 - only with containers
+
+        return ContainerMaker(
+            definition, ears, harbours, unfinished=unfinished, clock=clock, generation=generation
+        )
+
+    if definition.served is None:
+        return make_programs(definition, ears)
+    from mooring.workloads.served_maker import ServedMaker  # noqa: PLC0415 - only with servers over HTTP
+
+    return ServedMaker(definition, ears, make_programs)
 
 
 class ProcessMaker:
@@ -199,7 +232,14 @@ class ProcessMaker:
             patience=definition.patience,
             clock=clock,
             household=household,
+            are_spoken_to=definition.served is None,
         )
+
+    programs = ()
+    """See `Maker`: instances are all there is."""
+
+    def replace(self, instance: Instance, reason: str) -> None:
+        """See `Maker`: it is one process, and ended as such."""
 
     @property
     def instances(self) -> tuple[ProcessInstance, ...]:

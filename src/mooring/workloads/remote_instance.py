@@ -27,12 +27,8 @@ OWN_REASONS = frozenset(
 class RemoteInstance:
     """See `makers.Instance`."""
 
-    container = ""
-    is_paused = False
-    was_meddled_with = False
     stays = True
-    writable = True
-    """What is too much is refused by the conversation, which has a bound for all that is under way."""
+    published_port = None
 
     def __init__(self, n: int, started_at: float, *, on_ended: Callable[[], None]) -> None:
         self.n = n
@@ -49,10 +45,37 @@ class RemoteInstance:
         self._ending: asyncio.Task[None] | None = None
         self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    # What runs there is not ours to know of.
+
+    @property
+    def container(self) -> str:
+        """See `makers.Instance`."""
+        return ""
+
+    @property
+    def process(self) -> int:
+        """See `makers.Instance`."""
+        return self.pid
+
+    @property
+    def is_paused(self) -> bool:
+        """See `Channel`."""
+        return False
+
+    @property
+    def was_meddled_with(self) -> bool:
+        """See `makers.Instance`."""
+        return False
+
     @property
     def title(self) -> str:
         """Names it, for people."""
         return f"connection {self.n}"
+
+    @property
+    def writable(self) -> bool:
+        """What is too much is refused by the conversation, which has a bound for all that is under way."""
+        return True
 
     def __repr__(self) -> str:
         return f"<RemoteInstance {self.n}>"
@@ -72,6 +95,11 @@ class RemoteInstance:
         self.outlet.receiver = receiver
 
     @property
+    def is_ending(self) -> bool:
+        """It was asked to end, or has."""
+        return self._ending is not None
+
+    @property
     def consumed(self) -> int:
         """All of it: whether a call is sent again is for the conversation to know."""
         return self._sent_bytes
@@ -79,9 +107,13 @@ class RemoteInstance:
     def send(self, line: bytes) -> int:
         """Say one line; returns the position where it begins."""
         position, self._sent_bytes = self._sent_bytes, self._sent_bytes + len(line) + 1
-        if self._conversation is not None and self._ending is None:
-            self._conversation.take(line)
+        if self._ending is None:
+            self._say(line)
         return position
+
+    def _say(self, line: bytes) -> None:
+        if self._conversation is not None:
+            self._conversation.take(line)
 
     def pause_reading(self) -> None:
         """Hold the server back."""
@@ -108,10 +140,13 @@ class RemoteInstance:
 
     async def stop(self) -> StopOutcome:
         """End the session there, as far as the server hears of it. Cancelling the wait cuts nothing short."""
+        await asyncio.shield(self._begin_ending())
+        return StopOutcome(None, ())
+
+    def _begin_ending(self) -> "asyncio.Task[None]":
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(), name=f"end {self.title}")
-        await asyncio.shield(self._ending)
-        return StopOutcome(None, ())
+        return self._ending
 
     async def _end(self) -> None:
         conversation, self._conversation = self._conversation, None
@@ -120,11 +155,12 @@ class RemoteInstance:
                 conversation.refuse_new(CUT_OFF)
                 conversation.cut(CUT_OFF)
                 self.outlet.open_door()
-                closing = asyncio.ensure_future(conversation.aclose())
-                await first_of(closing, self._hurried, timeout_s=None)
-                if not closing.done():
-                    closing.cancel()
-                await asyncio.gather(closing, return_exceptions=True)
+                await conversation.abandon()
+                farewell = asyncio.ensure_future(conversation.aclose())
+                await first_of(farewell, self._hurried, timeout_s=None)
+                if not farewell.done():
+                    farewell.cancel()
+                await asyncio.gather(farewell, return_exceptions=True)
         finally:
             self._on_ended()
 
@@ -135,17 +171,34 @@ class _Outlet:
     def __init__(self) -> None:
         self.receiver: Receiver | None = None
         self._lines: deque[bytes] = deque()
+        self._is_next_aside = False
+        self._aside: list[bytes] = []
         self._turns = asyncio.Lock()
         self._door = asyncio.Event()
         self._door.set()
 
     def write(self, line: bytes) -> None:
         """Not at once: whoever says something to an instance is not answered while it speaks."""
+        if self._is_next_aside:
+            self._is_next_aside = False
+            self._aside.append(line)
+            return
         if not self._lines:
-            asyncio.get_running_loop().call_soon(self._deliver)
+            asyncio.get_running_loop().call_soon(self.deliver)
         self._lines.append(line)
 
-    def _deliver(self) -> None:
+    def set_next_aside(self) -> None:
+        """The next line is not to be delivered before `deliver_aside`, if ever. It is one for each call."""
+        self._is_next_aside = True
+
+    def deliver_aside(self) -> None:
+        """What was set aside is to be heard after all."""
+        aside, self._aside = self._aside, []
+        for line in aside:
+            self.write(line)
+
+    def deliver(self) -> None:
+        """Whatever was written."""
         while self._lines:
             line = self._lines.popleft()
             if self.receiver is not None:

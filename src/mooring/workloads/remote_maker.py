@@ -74,6 +74,12 @@ class RemoteMaker:
         self._pauses = _pauses()
         self._is_closing = False
 
+    programs = ()
+    """See `Maker`: none is ours."""
+
+    def replace(self, instance: Instance, reason: str) -> None:
+        """See `Maker`: nobody here could."""
+
     @property
     def instances(self) -> tuple[RemoteInstance, ...]:
         """See `Maker`."""

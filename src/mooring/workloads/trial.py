@@ -35,8 +35,12 @@ class Trial:
         proxy: Proxy,
         supervisor: Supervisor,
         on_obstacle: Callable[[Unavailable], None] = lambda error: None,
+        hint: str = NOT_MCP_HINT,
     ) -> None:
-        """`on_obstacle`: through no fault of the server it could not be spoken to, for now."""
+        """`on_obstacle`: through no fault of the server it could not be spoken to, for now.
+
+        `hint`: what may be wrong with one that does not answer.
+        """
         self.revision = ""
         """Of the protocol, as the server has agreed to it when Mooring spoke to it."""
         self.on_met: Callable[[Handshake], None] = lambda handshake: None
@@ -45,11 +49,12 @@ class Trial:
         self._proxy = proxy
         self._supervisor = supervisor
         self._on_obstacle = on_obstacle
+        self._hint = hint
 
     async def run(self, channel: Instance, works: Callable[[], None]) -> str:
         """Speak to an instance; `works` is called as soon as it does. Returns why it is not needed then."""
         probe, noise = Probe(self._name, self._proxy.noise), self._proxy.noise
-        slow = asyncio.get_running_loop().call_later(SLOW_START_S, self._tell_slow, channel.pid)
+        slow = asyncio.get_running_loop().call_later(SLOW_START_S, self._tell_slow, channel)
         try:
             handshake = await probe.speak(channel, self._proxy.policy.handshake_timeout_s)
         except ServerFailed as error:
@@ -59,7 +64,7 @@ class Trial:
             if error.code == "initialize_refused" and await self._speaks_modern():
                 return "it speaks another era"
             if error.code != "server_exited":
-                error.hint = error.hint or NOT_MCP_HINT
+                error.hint = error.hint or self._hint
                 self._supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
             return error.message
         finally:
@@ -74,7 +79,8 @@ class Trial:
     def _tell_trouble(self, trouble: Failure) -> str:
         """It is elsewhere, and what answered was not it."""
         if trouble.reason in FOR_PEOPLE:
-            error = ServerFailed(trouble.message, code=trouble.reason)
+            hint = f"mooring login {self._name}" if trouble.reason == "unauthorized" else ""
+            error = ServerFailed(trouble.message, code=trouble.reason, hint=hint)
             self._supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
         else:
             text = f"{self._name}: {trouble.message}"
@@ -100,11 +106,11 @@ class Trial:
         self.revision = MODERN if is_modern else ""
         return is_modern
 
-    def _tell_slow(self, pid: int) -> None:
+    def _tell_slow(self, channel: Instance) -> None:
         log.info(
-            "%s (pid %d) has not answered initialize yet; it may take up to %g s",
+            "%s (%s) has not answered initialize yet; it may take up to %g s",
             self._name,
-            pid,
+            channel.title,
             self._proxy.policy.handshake_timeout_s,
-            extra={"event": "slow_start", "server": self._name, "pid": pid},
+            extra={"event": "slow_start", "server": self._name, "pid": channel.pid},
         )

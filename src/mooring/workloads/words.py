@@ -3,18 +3,35 @@
 import logging
 from typing import NamedTuple
 
+from mooring.remote.options import ServedOptions
 from mooring.runtimes.exits import Exit
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 
-__all__ = ["ENVIRONMENT_HINT", "NOT_MCP_HINT", "Line", "exit_line", "failure_line", "state_line"]
+__all__ = [
+    "ENVIRONMENT_HINT",
+    "NOT_MCP_HINT",
+    "Line",
+    "exit_line",
+    "failure_line",
+    "hint_if_silent",
+    "state_line",
+]
 
 ENVIRONMENT_HINT = (
     "a server sees only a few of our environment variables; if it needs more, "
     "pass them with --pass-env NAME, --env K=V or --inherit-env"
 )
 NOT_MCP_HINT = "does it speak MCP on its standard input and output? Some servers need an option for that"
+
+
+def hint_if_silent(served: ServedOptions | None) -> str:
+    """What may be wrong with a server that does not answer."""
+    if served is None:
+        return NOT_MCP_HINT
+    port = f"port {served.container_port}" if served.container_port else f"the port that {served.port_env} is"
+    return f"does it listen on {port}, of 127.0.0.1 or all addresses, and speak MCP at {served.path}?"
 
 
 class Line(NamedTuple):

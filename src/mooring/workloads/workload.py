@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -43,7 +43,7 @@ from mooring.workloads.probe import Deaf
 from mooring.workloads.recollection import Ended, Recollection
 from mooring.workloads.resolving import Resolving
 from mooring.workloads.trial import Trial
-from mooring.workloads.words import ENVIRONMENT_HINT, exit_line, failure_line, state_line
+from mooring.workloads.words import ENVIRONMENT_HINT, exit_line, failure_line, hint_if_silent, state_line
 
 __all__ = ["InstanceReport", "Workload"]
 
@@ -117,6 +117,7 @@ class Workload:
             Ears(
                 on_stderr=self._on_stderr,
                 on_gone=self._on_gone,
+                on_program_gone=self._on_program_gone,
                 on_removed=self._on_removed,
                 on_paused=self._obstacles.on_paused,
                 on_progress=self._obstacles.on_progress,
@@ -133,7 +134,8 @@ class Workload:
             generation=generation,
         )
         self._crew = Crew(maker)
-        self.trial = Trial(self.name, self.proxy, self.supervisor, self._obstacles.met)
+        hint = hint_if_silent(definition.served)
+        self.trial = Trial(self.name, self.proxy, self.supervisor, self._obstacles.met, hint)
         self.moving = Moving(self._crew, self.proxy, self.supervisor)
         self.moving.on_useless = lambda instance: self.release(instance, "nobody can use it")
         self._spares_lost = 0
@@ -254,6 +256,8 @@ class Workload:
             return
         reason = self.mask(reason)  # it may be what the server said
         if failed:
+            # First: those that are sessions with the same program do not work any more either.
+            self._crew.maker.replace(lent.instance, reason)
             self._on_failed(lent, reason)
         self._dismiss(lent.instance, reason)
         self.settle()
@@ -416,6 +420,22 @@ class Workload:
                 self._later.cancel()
             self._later = asyncio.get_running_loop().call_later(idle_s, self.settle)
 
+    def _on_program_gone(self, instances: Sequence[Instance], exit: Exit | None) -> None:
+        """It has ended once, however many were sessions with it: one of them tells of it, as the last."""
+        telling = None if exit is None else self._most_telling(instances)
+        for instance in instances:
+            if instance is not telling:
+                self._obstacles.on_gone(instance)
+                self._crew.take_back(instance)
+                self._crew.forget(instance)
+        if telling is not None and exit is not None:
+            self._on_gone(telling, exit)
+
+    def _most_telling(self, instances: Sequence[Instance]) -> Instance | None:
+        """One that somebody needed, if there is any."""
+        lent = [one for one in instances if (it := self._crew.lent.get(one)) and not it.expendable]
+        return next(iter(lent or instances), None)
+
     def _draw_conclusions(self, instance: Instance, exit: Exit, since: float) -> None:
         """The supervisor is told. Of a removal it knows already."""
         others_work = bool(self._crew.working)
@@ -487,7 +507,7 @@ class Workload:
         ran_s = self._clock() - instance.started_at
         known = Exit(exit.code, exit.signal)
         self.recollection.exits.append(
-            Ended(self._wall(), instance.pid, known, ran_s, how, instance.container)
+            Ended(self._wall(), instance.process, known, ran_s, how, instance.container)
         )
         self._on_happening(happening)
 
@@ -546,7 +566,7 @@ class Workload:
         self.release(channel, await self.trial.run(channel, partial(self._note_works, channel)))
 
     def _about(self, instance: Instance, event: str) -> dict[str, object]:
-        return {"event": event, "server": self.name, "pid": instance.pid}
+        return {"event": event, "server": self.name, "pid": instance.process}
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"{self.name}: {name}")

@@ -86,6 +86,8 @@ class ContainerInstance:
         self.id = ""
         """Of the container."""
         self.life = ""
+        self.published_port: int | None = None
+        """Of this machine, which leads to the one that it was asked to publish."""
         self.started_at = 0.0
         self.is_paused = False
         self.channel = Attachment(
@@ -138,6 +140,11 @@ class ContainerInstance:
         return self.id
 
     @property
+    def process(self) -> int:
+        """See `pid`."""
+        return self.pid
+
+    @property
     def title(self) -> str:
         """Names it, for people, and for whoever asks the engine about it."""
         return f"container {self.id[:12]}"
@@ -154,6 +161,7 @@ class ContainerInstance:
     def begin(self, seen: Seen, started_at: float) -> None:
         """It runs."""
         self.life, self.started_at = seen.state.started_at, started_at
+        self.published_port = seen.published_port
         self._be_known_as(seen.state.pid)
         self.look()
 

@@ -120,6 +120,8 @@ class ContainerSpec(ContainerOptions):
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """In addition to those that the image has."""
     generation: int = 0
+    published: int | None = None
+    """A port of its own that this machine alone can reach, at whichever of its own the engine chooses."""
 
     def __post_init__(self) -> None:
         if not self.name.isprintable():
@@ -240,6 +242,10 @@ def creation(spec: ContainerSpec, owned: Owned, *, init: bool = True) -> dict[st
         "Tty": False,
         "HostConfig": host,
     }
+    if spec.published is not None:
+        port = f"{spec.published}/tcp"
+        body["ExposedPorts"] = {port: {}}
+        host["PortBindings"] = {port: [{"HostIp": "127.0.0.1", "HostPort": ""}]}
     if spec.args:
         body["Cmd"] = list(spec.args)
     if spec.user is not None:

@@ -25,11 +25,31 @@ class State(Struct, rename="pascal"):
     o_o_m_killed: bool = False
 
 
+class Binding(Struct, rename="pascal"):
+    """Where a port is published."""
+
+    host_port: str = ""
+
+
+class NetworkSettings(Struct, rename="pascal"):
+    """Of the same answer."""
+
+    ports: dict[str, list[Binding] | None] | None = None
+
+
 class Seen(Struct, rename="pascal"):
     """An inspection."""
 
     id: str
     state: State
+    network_settings: NetworkSettings | None = None
+
+    @property
+    def published_port(self) -> int | None:
+        """Of this machine, which leads to a port of the container; None: none does."""
+        ports = self.network_settings.ports if self.network_settings is not None else None
+        found = (binding.host_port for bindings in (ports or {}).values() for binding in bindings or ())
+        return next((int(port) for port in found if port.isdecimal() and int(port)), None)
 
 
 class Verdict(StrEnum):

@@ -174,6 +174,9 @@ class NoCredentials:
     def __init__(self) -> None:
         self.headers: Headers = []
 
+    async def ready(self) -> None:
+        pass
+
     async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         return False
 

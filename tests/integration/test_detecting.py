@@ -86,6 +86,9 @@ async def test_a_session_that_was_opened_is_ended_if_the_server_hears_of_it() ->
 
 
 class Renewed(NoCredentials):
+    async def ready(self) -> None:
+        pass
+
     async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         self.headers = [(b"Authorization", b"new")]
         return True

@@ -257,6 +257,9 @@ class Renewing:
         self.headers: Headers = [(b"Authorization", b"old")]
         self.asked: list[tuple[int, bytes | None]] = []
 
+    async def ready(self) -> None:
+        pass
+
     async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         self.asked.append((status, challenge))
         self.headers = [(b"Authorization", b"new")]
@@ -277,6 +280,9 @@ async def test_credentials_are_renewed_for_the_stream() -> None:
 
 
 class NeverRight(Renewing):
+    async def ready(self) -> None:
+        pass
+
     async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         await super().renew(status, challenge)
         return True

@@ -160,7 +160,8 @@ async def test_a_client_that_is_forgotten_meanwhile_registers_again_and_asks_onc
             return await self.browser.open(page.url)
 
     person = Forgetter()
-    await log_in(protected.url, tmp_path, person)
+    unused = ClientGiven(document="https://example.com/mooring.json")
+    await log_in(protected.url, tmp_path, person, client=unused)
     assert len(person.shown) == 2 and len(authority.events("registered")) == 2
     assert authority.events("refused", error="invalid_client")
     assert await call(protected.url, OAuthCredentials(protected.url, tmp_path, name="mine")) == 200
@@ -224,6 +225,9 @@ async def test_a_client_id_is_not_taken_to_another_authorization_server(tmp_path
         with pytest.raises(UserError) as caught:
             await log_in(protected.url, tmp_path, client=ClientGiven(id="given"))
         assert caught.value.code == "other_issuer"
+        with pytest.raises(UserError) as caught:
+            await log_in(protected.url, tmp_path, client=ClientGiven(secret="of whom?"))
+        assert caught.value.code == "no_client"
         # Without one that was given, we are registered there.
         done = await log_in(protected.url, tmp_path)
         assert done.issuer == other.issuer and len(other.events("registered")) == 1

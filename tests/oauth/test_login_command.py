@@ -83,6 +83,19 @@ async def test_a_login_makes_a_server_work_and_is_renewed(authority: Authority, 
         assert status == 1 and "401" in err, err
 
 
+async def test_uninstalling_logs_out(authority: Authority, tmp_path: Path) -> None:
+    async with ProtectedServer(authority).serving() as server, home(tmp_path) as place:
+        await place.mooring("run", "far", "--url", server.url)
+        status, _, err = await log_in(place, "far")
+        assert status == 0, err
+        token = server.seen[-1]
+        assert await authority.control("token", token) is not None
+        out = await place.done("uninstall", "--yes")
+        assert f"log out of 1 server elsewhere: {server.url}" in out
+        assert await authority.control("token", token) is None
+        assert not (tmp_path / "state").exists()
+
+
 async def test_what_cannot_be_logged_in_to_is_said(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         await place.done("run", "here", "--", *DEMO)

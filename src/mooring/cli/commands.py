@@ -23,6 +23,10 @@ COMMANDS = {
             "secret", "mooring.cli.secret.command:secret", "Values that servers need and nobody should read."
         ),
     ),
+    "Servers elsewhere": (
+        Listed("login", "mooring.cli.login.command:login", "Log in to a server elsewhere."),
+        Listed("logout", "mooring.cli.login.command:logout", "Forget a login to a server elsewhere."),
+    ),
     "AI clients": (
         Listed("client", "mooring.cli.clients.command:client", "Tell AI clients where the servers are."),
     ),

@@ -55,6 +55,9 @@ class StoredCredentials:
             return self._fixed
         return [*self._fixed, (b"Authorization", b"Bearer " + self._token.encode())]
 
+    async def ready(self) -> None:
+        """It does not expire by itself."""
+
     async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         """Is there another token by now?"""
         if self._token_file is None:

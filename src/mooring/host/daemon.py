@@ -227,7 +227,7 @@ class Serving:
             wall=time.time,
             household=household,
             harbours=self._harbours,
-            resolving=Resolving(_resolver(options.places)),
+            resolving=Resolving(_resolver(options.places), options.places.state),
             calls_s=options.calls_s,
         )
         self._api = Api(

@@ -101,7 +101,7 @@ def _resolving(secrets: Path | None) -> Resolving | None:
     if secrets is None:
         return None
     whose, remedy = "the environment of this command", "set {name} where this command is run"
-    return Resolving(Resolver(Vault(secrets), os.environ, whose=whose, remedy=remedy))
+    return Resolving(Resolver(Vault(secrets), os.environ, whose=whose, remedy=remedy), secrets.parent)
 
 
 def _limits(server: ServerOptions) -> Limits:

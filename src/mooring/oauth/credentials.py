@@ -75,7 +75,7 @@ class OAuthCredentials:
         await self._look()
         if self._grant is None:
             self._say(self.problem or LoginNeeded(self._server, self._name, "nobody has logged in"))
-        elif self._grant.is_due(now := self._wall()) and not self._rests():
+        elif self._grant.needs_another(now := self._wall()) and not self._rests():
             renewing = self._renew(None)
             # One that is still good goes with the request, if the authorization server is slow.
             await asyncio.wait([renewing], timeout=None if self._grant.is_expired(now) else PATIENCE_S)
@@ -94,7 +94,7 @@ class OAuthCredentials:
             return False
         if before is None or self._grant.access != before.access:
             return True
-        if self._clock() - self._changed_at < RECENT_S and not self._grant.is_due(self._wall()):
+        if self._clock() - self._changed_at < RECENT_S and not self._grant.needs_another(self._wall()):
             # What was refused is the one before: this call was on its way when another one renewed it.
             return True
         return not self._rests() and await asyncio.shield(self._renew(self._grant.access))
@@ -163,8 +163,9 @@ class OAuthCredentials:
             self._say(error)
             return False
         self._adopt(grant)
-        log.info("the token for %s was renewed", self._server, extra={"event": "token_renewed"})
-        return before is None or grant.access != before.access
+        if is_another := before is None or grant.access != before.access:
+            log.info("the token for %s was renewed", self._server, extra={"event": "token_renewed"})
+        return is_another
 
     async def _want(self, scopes: tuple[str, ...]) -> None:
         """Only a person can grant more: the next login asks for it."""

@@ -90,6 +90,10 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return False
         return self._is_older_than(self.lifetime_s - min(MARGIN_S, self.lifetime_s / SHORT_LIVED), now)
 
+    def needs_another(self, now: float) -> bool:
+        """Is it time to do something? One that cannot be renewed is used to its end."""
+        return self.is_due(now) if self.refresh is not None else self.is_expired(now)
+
     def _is_older_than(self, age_s: float, now: float) -> bool:
         """True also if the clock was put back to before it was obtained: then nobody knows."""
         return not -MARGIN_S <= now - self.obtained_at < age_s

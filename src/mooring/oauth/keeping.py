@@ -28,7 +28,7 @@ from mooring.oauth.bounds import LOCK_S
 from mooring.oauth.grants import About, Grant, Registration
 from mooring.secrets.vault import Vault, VaultDamaged
 
-__all__ = ["Shelf", "aside"]
+__all__ = ["Shelf", "aside", "logins_folder"]
 
 log = logging.getLogger("mooring.oauth")
 
@@ -52,11 +52,16 @@ async def aside(work: Callable[[], T]) -> T:
         ) from None
 
 
+def logins_folder(state: Path) -> Path:
+    """Where they are, in a state directory."""
+    return state / "oauth"
+
+
 class Shelf:
     """What is kept in one state directory."""
 
     def __init__(self, state: Path, wall: Callable[[], float] = time.time) -> None:
-        self._folder = state / "oauth"
+        self._folder = logins_folder(state)
         self._vault = Vault(self._folder / "tokens.json", wall)
 
     # Grants -----------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ async def login(
             grant = await errand.run(found, scopes, show, timeout_s)
             break
         except Refused as error:
-            if last or client.id or client.document or error.refusal.code != "invalid_client":
+            if last or errand.given(found.authority) or error.refusal.code != "invalid_client":
                 raise
     about = told_of(grant, About(server=server, is_given=client.id is not None))
     async with errand.shelf.locked(server):
@@ -184,7 +184,7 @@ class _Errand(NamedTuple):
         self, found: Discovered, scopes: tuple[str, ...], show: Callable[[str], None], timeout_s: float
     ) -> Grant:
         """From the browser to the tokens, once. Raises MooringError."""
-        authority, given = found.authority, self._given(found.authority)
+        authority, given = found.authority, self.given(found.authority)
         kept = None if given else await self._kept(authority, scopes)
         async with Callback(*self._port(kept)) as callback:
             identity = given or await self._registered(authority, kept, callback, scopes)
@@ -221,7 +221,8 @@ class _Errand(NamedTuple):
         await aside(lambda: self.shelf.keep_registration(made))
         return made.identity
 
-    def _given(self, authority: AuthorizationServer) -> Identity | None:
+    def given(self, authority: AuthorizationServer) -> Identity | None:
+        """Who we are, if the user says so. Raises UserError."""
         id, secret, document, _ = self.client
         if id is not None:
             method = auth_method(authority.auth_methods, has_secret=secret is not None)
@@ -300,6 +301,12 @@ def _scopes(found: Discovered, before: About | None) -> tuple[str, ...]:
 
 def _check_given(client: ClientGiven, before: About | None, authority: AuthorizationServer) -> None:
     """A client id is good where it was given. Raises UserError."""
+    if client.secret is not None and client.id is None:
+        raise UserError(
+            "a client secret was given, and no client id that it belongs to",
+            code="no_client",
+            hint="give both, or neither",
+        )
     if client.id is None or before is None or before.issuer in (None, authority.issuer):
         return
     if before.is_given and before.client_id == client.id:

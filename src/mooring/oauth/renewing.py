@@ -70,7 +70,7 @@ async def renewed(
         if ours is not None and ours.obtained_at > grant.obtained_at:
             grant = ours
         began_at = wall()
-        if grant.access != refused and not _needs_another(grant, began_at):
+        if grant.access != refused and not grant.needs_another(began_at):
             return grant
         outcome = await _refreshed(grant, Fetcher(server, ca_file, network), shelf)
         if isinstance(outcome, Tokens):
@@ -78,11 +78,6 @@ async def renewed(
         needed = msgspec.structs.replace(told_of(grant, about), login_needed=outcome, renews=False)
         await aside(lambda: shelf.drop(server, needed))
     raise LoginNeeded(server, name, outcome)
-
-
-def _needs_another(grant: Grant, now: float) -> bool:
-    """One that cannot be renewed is used to its end."""
-    return grant.is_due(now) if grant.refresh is not None else grant.is_expired(now)
 
 
 async def _refreshed(grant: Grant, fetcher: Fetcher, shelf: Shelf) -> Tokens | str:

@@ -39,7 +39,7 @@ from mooring.wire.verdicts import (
     words_of_refusal,
 )
 
-__all__ = ["Caller", "Hearing"]
+__all__ = ["Caller", "Hearing", "Lost"]
 
 log = logging.getLogger("mooring.remote")
 
@@ -63,7 +63,7 @@ class Hearing(Protocol):
         ...
 
 
-class _Lost(NamedTuple):
+class Lost(NamedTuple):
     """It was sent, and there is no answer."""
 
     why: str
@@ -76,7 +76,7 @@ class _Again(NamedTuple):
     after_s: float | None = None
 
 
-Outcome = Failure | _Lost | _Again | None
+Outcome = Failure | Lost | _Again | None
 """None: it has been answered."""
 
 
@@ -112,7 +112,7 @@ class Caller:
         delays = delays_s(self._policy)
         while True:
             outcome = await self._attempt(call)
-            if isinstance(outcome, _Lost) and self._may_repeat(call, repeats):
+            if isinstance(outcome, Lost) and self._may_repeat(call, repeats):
                 repeats += 1
                 log.debug("%s: %s; asking again", call.method, outcome.why)
                 await asyncio.sleep(next(delays))
@@ -121,7 +121,7 @@ class Caller:
                 if outcome.after_s is not None:
                     await asyncio.sleep(max(outcome.after_s, next(delays)))
                 continue
-            if isinstance(outcome, _Lost):
+            if isinstance(outcome, Lost):
                 outcome = lost(call.method, outcome.why, reads=call.reads, reason=outcome.reason)
             if outcome is not None:
                 self._hearing.fail(call, outcome)
@@ -142,13 +142,13 @@ class Caller:
         except Unreachable as error:
             return Failure("unreachable", f"{error.message}; the call was not executed", retryable=True)
         except NotTrusted as error:
-            return Failure("not_trusted", f"{error.message} ({error.hint})", retryable=True)
+            return Failure(error.code, f"{error.message} ({error.hint})", retryable=True)
         except NotSent as error:
             call.sent = False
             self._reach.lost(error)
             return _Again()
         except AnswerLost as error:
-            return _Lost(error.message, "bad_answer" if error.code == "bad_answer" else "connection_lost")
+            return Lost(error.message, "bad_answer" if error.code == "bad_answer" else "connection_lost")
         except MooringError as error:  # the session could not be opened anew
             return Failure(error.code, f"{error.message}; the call was not executed", retryable=True)
         try:
@@ -189,7 +189,7 @@ class Caller:
                 if self._hearing.is_answered(call):
                     return None
         except RemoteProtocolError as error:
-            why = _Lost(error.message, _reason(error))
+            why = Lost(error.message, _reason(error))
         if call.is_modern or not messages.last_event_id:
             return why
         return await self._resume(call, standing, messages)
@@ -203,7 +203,7 @@ class Caller:
         ending = await self._follower.follow(
             standing, messages.last_event_id, hear, first_wait_s=first_wait_s
         )
-        return None if ending is Ending.DONE else _Lost(ending.value)
+        return None if ending is Ending.DONE else Lost(ending.value)
 
     # 4 ---------------------------------------------------------------------------------------
 
@@ -257,8 +257,8 @@ class Caller:
         return None
 
 
-_NOT_AN_ANSWER = _Lost("the server sent something that is no answer to this call", "bad_answer")
-_NO_ANSWER = _Lost("the stream ended without an answer")
+_NOT_AN_ANSWER = Lost("the server sent something that is no answer to this call", "bad_answer")
+_NO_ANSWER = Lost("the stream ended without an answer")
 
 
 def _reason(error: RemoteProtocolError) -> str:

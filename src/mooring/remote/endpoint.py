@@ -25,6 +25,10 @@ class Credentials(Protocol):
         """To be sent with every request."""
         ...
 
+    async def ready(self) -> None:
+        """Before a request: what is about to expire is renewed. Raises nothing."""
+        ...
+
     async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
         """The server did not accept them: are there others by now? `challenge`: what it says it wants."""
         ...
@@ -77,6 +81,7 @@ class Endpoint:
     async def _request(
         self, method: str, headers: Headers, body: bytes, head_timeout_s: float | None
     ) -> ClientResponse:
+        await self.credentials.ready()
         everything = [(b"User-Agent", AGENT), *self.credentials.headers, *headers]
         return await self._client.request(
             method, self._target, everything, body, head_timeout_s=head_timeout_s

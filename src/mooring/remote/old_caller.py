@@ -8,7 +8,7 @@ import asyncio
 from typing import Any
 
 from mooring.http.client import ClientResponse
-from mooring.remote.caller import Caller, Outcome, _Lost
+from mooring.remote.caller import Caller, Lost, Outcome
 from mooring.remote.calls import Call
 from mooring.remote.endpoint import Standing
 
@@ -30,7 +30,7 @@ class OldCaller(Caller):
     def cut(self, why: str, code: str) -> None:
         """No answer comes any more to what was sent."""
         for call in [call for call in self._over if call.sent]:
-            self._end(call, _Lost(why, code))
+            self._end(call, Lost(why, code))
 
     def _end(self, call: Call, outcome: Outcome) -> None:
         over = self._over.get(call)

@@ -7,6 +7,7 @@ The seam between a workload and all of these: an instance is whatever has these 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from mooring.errors import MooringError
@@ -178,16 +179,18 @@ def make_maker(
     household: Household | None,
     harbours: Harbours | None,
     look_up: Callable[[], Awaitable[Mapping[str, str]]],
+    logins: Path | None,
     generation: int,
 ) -> Maker:
     """For the server as it is defined. `harbours`: needed for one in containers.
 
-    `look_up`: what its references lead to now.
+    `look_up`: what its references lead to now. `logins`: the state directory, where those are that servers
+    elsewhere ask for.
     """
     if definition.remote is not None:
         from mooring.workloads.remote_maker import RemoteMaker  # noqa: PLC0415 - only with servers elsewhere
 
-        return RemoteMaker(definition, ears, clock=clock, look_up=look_up)
+        return RemoteMaker(definition, ears, clock=clock, look_up=look_up, logins=logins)
 
     def make_programs(definition: ServerOptions, ears: Ears) -> Maker:
         if definition.container is None:

@@ -8,11 +8,12 @@ share the connections, and what is known of whether it can be reached.
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Literal
 
-from mooring.errors import MooringError, Unavailable, UserError
+from mooring.errors import Unavailable
 from mooring.http.client import Client
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.client_proxies import Proxies
@@ -22,13 +23,13 @@ from mooring.remote.detecting import detect
 from mooring.remote.endpoint import Endpoint
 from mooring.remote.old_endpoint import OldEndpoint
 from mooring.remote.old_sse import OldSseConversation
-from mooring.remote.options import RemoteOptions, may_be_value
+from mooring.remote.options import RemoteOptions
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
 from mooring.wire.failures import Failure
-from mooring.wire.http import Headers
-from mooring.workloads.definition import HEADER, ServerOptions
+from mooring.workloads.definition import ServerOptions
 from mooring.workloads.makers import Ears, Instance, Passed
+from mooring.workloads.remote_credentials import LookUp, RemoteCredentials
 from mooring.workloads.remote_instance import RemoteInstance
 
 __all__ = ["RemoteMaker", "parse_address"]
@@ -39,7 +40,6 @@ PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Between two attempts to reach a server; the last repeats."""
 LONGEST_RETRY_S = 10.0
 """A server that says it is busy for longer is not waited for: its caller is told."""
-LookUp = Callable[[], Awaitable[Mapping[str, str]]]
 
 
 class RemoteMaker:
@@ -48,16 +48,22 @@ class RemoteMaker:
     may_return = False
 
     def __init__(
-        self, definition: ServerOptions, ears: Ears, *, clock: Callable[[], float], look_up: LookUp
+        self,
+        definition: ServerOptions,
+        ears: Ears,
+        *,
+        clock: Callable[[], float],
+        look_up: LookUp,
+        logins: Path | None,
     ) -> None:
-        """`look_up`: what its references lead to now."""
+        """`look_up`: what its references lead to now. `logins`: the state directory, where they are kept."""
         if definition.remote is None:
             raise ValueError("no address")
         self._options = definition.remote
         self._name = definition.name
         self._ears = ears
         self._clock = clock
-        self._credentials = _Credentials(definition.remote, look_up)
+        self._credentials = RemoteCredentials(definition.name, definition.remote, look_up, logins)
         self._policy = RemotePolicy(
             max_message_bytes=definition.sessions.max_message_bytes,
             patience_s=0,
@@ -99,6 +105,7 @@ class RemoteMaker:
         if self._is_closing:
             raise Unavailable(f"{self._name}: Mooring is shutting down", code="shutting_down")
         self._credentials.use(variables)
+        await self._credentials.look_for_login()
         client, reach = self._open()
         if not reach.is_up:
             raise self._unreachable(reach.why)
@@ -138,6 +145,7 @@ class RemoteMaker:
         self._is_closing = True
         for instance in self.instances:
             await instance.stop()
+        await self._credentials.aclose()
         if self._reach is not None:
             await self._reach.aclose()
         if self._client is not None:
@@ -191,46 +199,6 @@ def parse_address(options: RemoteOptions, proxies: Proxies) -> tuple[Origin, str
         client_key=options.client_key,
         proxies=proxies,
     )
-
-
-class _Credentials:
-    """What every request carries beside the message: see `remote.endpoint.Credentials`."""
-
-    def __init__(self, options: RemoteOptions, look_up: LookUp) -> None:
-        self._fixed = [(name.encode(), value.encode()) for name, value in options.headers.items()]
-        self._looked_up: Headers = []
-        self._look_up = look_up
-        self._has_references = bool(options.header_references)
-
-    @property
-    def headers(self) -> Headers:
-        """To be sent with every request."""
-        return [*self._fixed, *self._looked_up]
-
-    def use(self, variables: Mapping[str, str]) -> None:
-        """What references have led to, by `HEADER` and name. Raises UserError that repeats no value."""
-        found: Headers = []
-        for name, value in variables.items():
-            if not name.startswith(HEADER):
-                continue
-            header = name.removeprefix(HEADER)
-            if not may_be_value(value):
-                text = f"the header {header} would have characters that no header may have"
-                raise UserError(text, code="bad_header", hint="see what its references lead to")
-            found.append((header.encode(), value.encode()))
-        self._looked_up = found
-
-    async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
-        """Do the references lead to something else by now?"""
-        if not self._has_references:
-            return False
-        before = self._looked_up
-        try:
-            self.use(await self._look_up())
-        except MooringError as error:
-            log.warning("%s", error.message, extra={"event": error.code})
-            return False
-        return self._looked_up != before
 
 
 def _pauses() -> "chain[float]":

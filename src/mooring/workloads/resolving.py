@@ -8,6 +8,7 @@ each name, and who waits too long is told.
 import asyncio
 import threading
 from contextlib import suppress
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 from mooring.errors import MooringError, Unavailable, UserError
@@ -23,8 +24,10 @@ RESOLVE_S = 10.0
 class Resolving:
     """For all servers of one Mooring. `Resolver` says what is raised."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, logins: Path | None = None) -> None:
+        """`logins`: the state directory, where those are kept that servers elsewhere ask for."""
         self._resolver = resolver
+        self.logins = logins
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def resolve(self, options: ServerOptions) -> Resolved:

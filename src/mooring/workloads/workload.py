@@ -131,6 +131,7 @@ class Workload:
             household=household,
             harbours=harbours,
             look_up=self._look_up,
+            logins=resolving.logins if resolving is not None else None,
             generation=generation,
         )
         self._crew = Crew(maker)

@@ -211,7 +211,8 @@ def _unfit(origin: Origin, given: Circumstances) -> Left | None:
     if found.is_disabled:
         return Left(origin, "it is switched off there")
     if found.url is not None:
-        return Left(origin, f"it is reached at {_host(found.url)}; Mooring cannot run servers elsewhere yet")
+        how = "mooring run NAME --url URL puts Mooring in front of it"
+        return Left(origin, f"it is reached at {_host(found.url)}, and not started here; {how}")
     if not found.argv:
         return Left(origin, "it names no command")
     return None

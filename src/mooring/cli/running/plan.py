@@ -37,7 +37,7 @@ def plan_foreground(
     server = plan_server(given, chosen, command, ours)
     return ForegroundOptions(
         server=server,
-        secrets=find_places(ours).secrets if server.elsewhere else None,
+        secrets=find_places(ours).secrets if server.elsewhere or server.remote is not None else None,
         listen=_plan_listen(given, chosen),
         drain_delay_s=given["drain_delay"],
         drain_timeout_s=given["drain_timeout"],

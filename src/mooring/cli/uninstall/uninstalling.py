@@ -3,6 +3,7 @@
 Only what Mooring has made is deleted: a state directory may, by mistake, be one that has other things in it.
 """
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from mooring.cli.uninstall.client_files import ClientFiles
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.harbouring import containers_left, end_containers_left, known_owner
 from mooring.host.places import Places, find_places
+from mooring.oauth.keeping import logins_folder
+from mooring.oauth.login import LoginState, logout, statuses
 from mooring.runtimes.containers.logbook import Logbook
 from mooring.runtimes.roll import Roll
 from mooring.secrets.vault import Vault
@@ -102,6 +105,9 @@ def _steps(places: Places) -> Iterator[Step]:
     if secrets := _secrets_elsewhere(places):
         text = f"delete {count(len(secrets), 'secret')} in the system's keyring: {', '.join(secrets)}"
         yield Step(text, lambda: [Vault(places.secrets).remove(name) for name in secrets])
+    if logins := _logins(places):
+        text = f"log out of {count(len(logins), 'server')} elsewhere: {', '.join(logins)}"
+        yield Step(text, lambda: _log_out(places, logins))
     made = _made(places, client_files)
     if made:
         text = f"delete {count(len(made), 'file')} in {places.state}: servers, sessions, secrets, logs"
@@ -147,6 +153,21 @@ def _secrets_elsewhere(places: Places) -> list[str]:
     return [name for name, secret in kept.items() if secret.value is None]
 
 
+def _logins(places: Places) -> list[str]:
+    """Servers elsewhere to which somebody is logged in."""
+    try:
+        known = statuses(places.state)
+    except MooringError:  # damaged: then nobody knows
+        return []
+    return [one.about.server for one in known if one.state is not LoginState.NONE]
+
+
+def _log_out(places: Places, servers: list[str]) -> None:
+    """Revoked where that can be done; forgotten in any case."""
+    for server in servers:
+        asyncio.run(logout(server, places.state))
+
+
 def _made(places: Places, client_files: ClientFiles) -> list[Path]:
     """All files of ours that are there."""
     state, secrets, token = places.state, places.secrets, places.token
@@ -162,7 +183,11 @@ def _made(places: Places, client_files: ClientFiles) -> list[Path]:
     logs = (*_within(places.logs, "*.log"), *_within(places.logs, "*.log.*"))
     roll = [] if places.roll.is_symlink() else Roll(places.roll, "").files()
     engines = [] if places.engines.is_symlink() else Logbook(places.engines).files()
-    every = (*single, *tokens, *database, *vault, *aside, *logs, *roll, *engines, *client_files.made())
+    logins = _within(logins_folder(state), "*")
+    every = (
+        *(*single, *tokens, *database, *vault, *aside, *logs, *roll, *engines, *logins),
+        *client_files.made(),
+    )
     return [path for path in every if os.path.lexists(path)]
 
 
@@ -175,7 +200,13 @@ def _delete(places: Places, client_files: ClientFiles) -> None:
     try:
         for path in _made(places, client_files):  # again: the daemon has ended since
             path.unlink(missing_ok=True)
-        for directory in (places.logs, places.roll, places.engines, *client_files.folders()):
+        for directory in (
+            places.logs,
+            places.roll,
+            places.engines,
+            logins_folder(places.state),
+            *client_files.folders(),
+        ):
             with suppress(OSError):  # it is not there, or something else is in it
                 directory.rmdir()
         if not _left(places):

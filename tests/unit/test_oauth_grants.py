@@ -1,5 +1,6 @@
 """When a token is due, and what a refresh changes."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,9 +9,10 @@ from mooring.oauth.bounds import MARGIN_S, MOST_SCOPES
 from mooring.oauth.grants import Grant, Identity, Registration, Tokens, united
 
 NOW = 1_000_000.0
+HOUR = 3600.0
 
 
-def grant(lifetime_s: float | None, **changes: object) -> Grant:
+def grant(lifetime_s: float | None) -> Grant:
     return Grant(
         server="https://mcp.example.com/mcp",
         resource="https://mcp.example.com",
@@ -50,6 +52,13 @@ def test_whatever_is_expired_is_due(lifetime_s: float, after_s: float) -> None:
     kept = grant(lifetime_s)
     assert not kept.is_expired(NOW + after_s) or kept.is_due(NOW + after_s)
     assert not kept.is_due(NOW)
+
+
+def test_what_cannot_be_renewed_is_used_to_its_end() -> None:
+    renews = grant(HOUR)
+    ends = msgspec.structs.replace(renews, refresh=None)
+    assert renews.needs_another(NOW + HOUR - 1) and not ends.needs_another(NOW + HOUR - 1)
+    assert ends.needs_another(NOW + HOUR)
 
 
 def test_a_rotated_refresh_token_takes_the_place_of_the_old_one() -> None:

@@ -25,6 +25,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Json = dict[str, Any]
+TOOLS = [{"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}]
 SESSIONS: set[str] = set()
 
 
@@ -63,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
         elif method == "tools/call":
             self._call(message["id"], message["params"])
         else:
-            self._answer(message["id"], {"tools": []} if method == "tools/list" else {})
+            self._answer(message["id"], {"tools": TOOLS} if method == "tools/list" else {})
 
     def do_GET(self) -> None:
         self._head(405, 0)

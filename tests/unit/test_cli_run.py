@@ -20,7 +20,7 @@ from mooring.cli.running.images import ONLY_OF_IMAGES
 from mooring.errors import ListenFailed
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.proxy.policy import SessionPolicy
-from mooring.remote.options import RemoteOptions
+from mooring.remote.options import RemoteOptions, ServedOptions
 from mooring.runtimes.containers.spec import ContainerOptions, Network, Pull, Volume
 from mooring.runtimes.environment import DEFAULT_NAMES
 from mooring.runtimes.stopping import StopPatience
@@ -154,10 +154,12 @@ def test_every_field_of_the_options_can_be_given() -> None:
     spelled = {"allow_hosts": "allow_host", "allow_origins": "allow_origin", "env_references": "env"}
     spelled |= {"container": "image", "volumes": "volume"}
     spelled |= {"remote": "url", "headers": "header", "header_references": "header"}
+    spelled |= {"served": "transport"}
     made_of_several = {"argv", "borrowed", "server", "listen", "sessions", "restarts", "patience"}
     made_of_several |= {"secrets"}  # by the state directory
     made_of_several |= {"pids"}  # a bound against runaways, which nobody has to choose
-    for options in (ServerOptions, ListenOptions, ForegroundOptions, StopPatience, ContainerOptions, RemoteOptions):
+    every = (ServerOptions, ListenOptions, ForegroundOptions, StopPatience, ContainerOptions)
+    for options in (*every, RemoteOptions, ServedOptions):
         for field in options.__annotations__:
             name = field.removesuffix("_s").removesuffix("_bytes")
             assert spelled.get(name, name) in names | made_of_several, field

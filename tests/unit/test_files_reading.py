@@ -101,6 +101,38 @@ TOML_REFUSALS = {
         '[servers.a]\ncommand = "y"\nheaders = {A = "b"}\nca_file = "c"\n',
         ["3:1: headers goes only with a url", "4:1: ca_file goes only with a url"],
     ),
+    "over HTTP, and no port": (
+        '[servers.a]\ncommand = "y"\ntransport = "http"\n',
+        ["3:1: transport needs port_env: which variable tells the program its port"],
+    ),
+    "over HTTP, and a port of an image": (
+        '[servers.a]\ncommand = "y"\ntransport = "http"\ncontainer_port = 80\n',
+        ["4:1: container_port goes only with an image"],
+    ),
+    "an image over HTTP, and no port": (
+        '[servers.a]\nimage = "y"\ntransport = "sse"\n',
+        ["3:1: transport needs container_port: on which port the program of the image listens"],
+    ),
+    "an image over HTTP, and a variable": (
+        '[servers.a]\nimage = "y"\ntransport = "sse"\nport_env = "PORT"\n',
+        ["4:1: port_env does not go with an image, whose program has a port of its own"],
+    ),
+    "an image over HTTP that nobody reaches": (
+        '[servers.a]\nimage = "y"\ntransport = "http"\ncontainer_port = 80\nnetwork = "none"\n',
+        ["5:1: without a network nobody can reach container_port"],
+    ),
+    "a path of a server on its pipes": (
+        '[servers.a]\ncommand = "y"\npath = "/mcp"\n',
+        ["3:1: path goes only with transport"],
+    ),
+    "a path beside that of a URL": (
+        '[servers.a]\nurl = "https://x"\npath = "/mcp"\n',
+        ["3:1: path: means nothing to a server elsewhere"],
+    ),
+    "one of ours that is to be found out": (
+        '[servers.a]\ncommand = "y"\ntransport = "auto"\nport_env = "PORT"\n',
+        ["3:1: transport auto is for servers elsewhere"],
+    ),
 }
 JSON_REFUSALS = {
     "a server is no object": ('{"servers": {"a": 1}}', ["1:14: a is not an object"]),

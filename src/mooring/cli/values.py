@@ -33,7 +33,9 @@ __all__ = [
     "parse_limit",
     "parse_memory",
     "parse_name",
+    "parse_path",
     "parse_port",
+    "parse_port_of_container",
     "parse_size",
     "parse_user",
     "parse_variable",
@@ -88,6 +90,21 @@ def parse_port(text: str) -> int:
     if not _WHOLE_NUMBER.fullmatch(text) or int(text) > 65535:
         raise ValueError(f"{text!r} is not a port: give a number from 0 to 65535")
     return int(text)
+
+
+def parse_port_of_container(text: str) -> int:
+    """A TCP port that somebody listens on."""
+    port = parse_port(text)
+    if not port:
+        raise ValueError(f"{text!r} is not a port that a program listens on: give a number from 1 to 65535")
+    return port
+
+
+def parse_path(text: str) -> str:
+    """Of a URL, from its first slash on."""
+    if not text.startswith("/") or not text.isascii() or not text.isprintable() or set(" #") & set(text):
+        raise ValueError(f"{text!r} is not the path of a URL; write /mcp, for example")
+    return text
 
 
 def parse_count(text: str, *, least: int = 0) -> int:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from mooring.cli.files.secret_looks import masked, shown_command
-from mooring.cli.files.settings import OF_ADDRESSES, OF_CONTAINERS, SETTINGS
+from mooring.cli.files.settings import OF_ADDRESSES, OF_CONTAINERS, OF_SERVED, SETTINGS
 from mooring.errors import UserError
 from mooring.workloads.definition import ServerOptions, asked_env, asked_headers, same_request
 
@@ -116,6 +116,7 @@ def _changes(old: ServerOptions | None, new: ServerOptions) -> list[str]:
         return ["what it was cannot be read"]
     pairs = [
         *_programs(old, new),
+        *((key, *(_served(options, key) for options in (old, new))) for key in OF_SERVED),
         ("cwd", str(old.cwd or "none"), str(new.cwd or "none")),
         ("inherit_env", *(str(options.borrowed.all).lower() for options in (old, new))),
         *((key, _word(read(old)), _word(read(new))) for key, read in SETTINGS.items()),
@@ -144,6 +145,11 @@ def _programs(old: ServerOptions, new: ServerOptions) -> list[tuple[str, str, st
         ("args", shown_command(old.argv) or "none", shown_command(new.argv) or "none"),
         *((key, _word(read(before)), _word(read(after))) for key, read in OF_CONTAINERS.items()),
     ]
+
+
+def _served(options: ServerOptions, key: str) -> str:
+    """How a program of ours is spoken to; of one elsewhere that is told with its address."""
+    return _word(OF_SERVED[key](options.served) if options.served is not None else None)
 
 
 def _word(value: object) -> str:

@@ -26,6 +26,7 @@ from mooring.cli.files.offsets import (
 from mooring.cli.files.schema import FIELDS
 from mooring.cli.running.addresses import NOT_ELSEWHERE, ONLY_ELSEWHERE
 from mooring.cli.running.images import ONLY_OF_IMAGES
+from mooring.cli.running.served import wrong_of_served
 from mooring.cli.values import parse_name
 from mooring.errors import UserError
 
@@ -238,6 +239,7 @@ class _Check:
             self._check_command(known)
             self._check_image(there)
             self._check_address(there, known)
+            self._check_served(there, known)
         return Entry(name, self._keys, values, not self.problems)
 
     def _check_name(self, name: str) -> None:
@@ -274,6 +276,12 @@ class _Check:
         for key in ({"args"} | NOT_ELSEWHERE) & said.keys():
             if said[key] not in ([], {}, False):  # clients write them so though they mean nothing
                 self._wrong((key,), f"{key} means nothing to a server elsewhere", f"leave {key} out")
+
+    def _check_served(self, said: dict[str, Any], known: set[str]) -> None:
+        """What only programs can have that speak HTTP, and what they need."""
+        wrong = wrong_of_served({**dict.fromkeys(known), **said}, str)
+        if wrong is not None:
+            self._wrong((wrong.key,), wrong.text, wrong.hint)
 
     def _take(self, key: str, value: Any, values: dict[str, Any]) -> None:
         """A value whose key is known and whose type is right."""

@@ -41,7 +41,7 @@ Size = str | int
 
 
 class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"from_": "from"}):
-    """An MCP server, which speaks on stdin and stdout; or over HTTP, where it has a `url`."""
+    """An MCP server, which speaks on stdin and stdout; or over HTTP: with a `url`, or a `transport`."""
 
     command: Annotated[
         Words | UnsetType,
@@ -133,6 +133,9 @@ class Server(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"
         ),
     ] = UNSET
     transport: Annotated[str | UnsetType, _one_of("transport", Transport)] = UNSET
+    port_env: Annotated[str | UnsetType, _as_run("port_env")] = UNSET
+    container_port: Annotated[int | UnsetType, _as_run("container_port")] = UNSET
+    path: Annotated[str | UnsetType, _as_run("path")] = UNSET
     ca_file: Annotated[str | UnsetType, _as_run("ca_file")] = UNSET
     client_cert: Annotated[str | UnsetType, _as_run("client_cert")] = UNSET
     client_key: Annotated[str | UnsetType, _as_run("client_key")] = UNSET

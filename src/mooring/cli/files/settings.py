@@ -3,17 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-from mooring.remote.options import RemoteOptions
+from mooring.remote.options import PATHS, RemoteOptions, ServedOptions
 from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.workloads.definition import ServerOptions
 
 __all__ = [
     "OF_ADDRESSES",
     "OF_CONTAINERS",
+    "OF_SERVED",
     "SETTINGS",
     "address_settings",
     "container_settings",
     "default_of",
+    "served_settings",
     "settings_of",
 ]
 
@@ -75,12 +77,21 @@ OF_ADDRESSES: dict[str, Callable[[RemoteOptions], Any]] = {
     "client_key": lambda remote: remote.client_key and str(remote.client_key),
 }
 """And of what goes with an address, beside the headers."""
+OF_SERVED: dict[str, Callable[[ServedOptions], Any]] = {
+    "transport": lambda served: served.transport,
+    "port_env": lambda served: served.port_env or None,
+    "container_port": lambda served: served.container_port,
+    "path": lambda served: served.path,
+}
+"""And of how a program is spoken to over HTTP."""
 _DEFAULTS = ServerOptions(name="default", argv=("default",))
 
 
 def default_of(key: str, options: ServerOptions) -> Any:
     """What it is if nothing is said of it."""
-    if key == "spare" and (options.sessions.shared or options.remote is not None):
+    if key == "spare" and (
+        options.sessions.shared or options.remote is not None or options.served is not None
+    ):
         return 0  # what stands anyway needs nothing beside it
     return SETTINGS[key](_DEFAULTS)
 
@@ -95,6 +106,14 @@ def address_settings(remote: RemoteOptions) -> dict[str, Any]:
     """The same of what goes with its address."""
     default = RemoteOptions(url=remote.url)
     return {key: read(remote) for key, read in OF_ADDRESSES.items() if read(remote) != read(default)}
+
+
+def served_settings(served: ServedOptions) -> dict[str, Any]:
+    """All of how it is spoken to, but for a path that is the usual one."""
+    values = {key: read(served) for key, read in OF_SERVED.items()}
+    if values["path"] == PATHS[served.transport]:
+        del values["path"]
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def container_settings(container: ContainerOptions) -> dict[str, Any]:

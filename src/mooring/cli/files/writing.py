@@ -15,7 +15,7 @@ from mooring.cli.files.secret_looks import (
     value_looks_secret,
     word_looks_secret,
 )
-from mooring.cli.files.settings import address_settings, container_settings, settings_of
+from mooring.cli.files.settings import address_settings, container_settings, served_settings, settings_of
 from mooring.cli.files.variables import escaped
 from mooring.workloads.definition import ServerOptions, asked_env, asked_headers
 
@@ -37,6 +37,8 @@ def written(options: ServerOptions) -> Written:
     """All that is needed to have it again."""
     advice: dict[str, str] = {}
     values = _what(options, advice)
+    if options.served is not None:
+        values |= {key: _escaped(value) for key, value in served_settings(options.served).items()}
     if options.cwd is not None:
         values["cwd"] = escaped(str(options.cwd))
     if options.borrowed.named:

@@ -18,7 +18,7 @@ from mooring.workloads.remote_maker import parse_address
 
 __all__ = ["NOT_ELSEWHERE", "ONLY_ELSEWHERE", "check_remote", "plan_remote", "refuse_secrets"]
 
-ONLY_ELSEWHERE = frozenset({"header", "transport", "ca_file", "client_cert", "client_key"})
+ONLY_ELSEWHERE = frozenset({"header", "ca_file", "client_cert", "client_key"})
 """Options that mean nothing to a program that we start."""
 NOT_ELSEWHERE = frozenset({"env", "env_file", "pass_env", "inherit_env", "cwd", "eof_grace", "stop_grace"})
 """And those that mean nothing to one that we do not start."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from mooring.cli.running.addresses import check_remote, plan_remote
 from mooring.cli.running.images import plan_container
+from mooring.cli.running.served import plan_served
 from mooring.errors import UserError
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
 from mooring.host.places import find_places
@@ -49,6 +50,7 @@ def plan_server(
 ) -> ServerOptions:
     """The server alone, or a `UserError`; see `plan_foreground`."""
     container, remote = plan_container(given, chosen, ours), plan_remote(given, chosen, command)
+    served = plan_served(given, chosen)
     is_process = container is None and remote is None
     if is_process:
         _check_command(given["name"], command)
@@ -69,12 +71,13 @@ def plan_server(
         argv=command,
         container=container,
         remote=remote,
+        served=served,
         # What a reference takes the place of may be a secret itself: it is not written down.
         env={name: value for name, value in environment.items() if name not in references},
         env_references=references,
         borrowed=_borrowed(given, {*file_variables, *dict(given["env"])}, environment),
         cwd=Path(given["cwd"]).absolute() if given["cwd"] else None,
-        spare=given["spare"] if "spare" in chosen or not _stands(given) else 0,
+        spare=given["spare"] if "spare" in chosen or not (_stands(given) or served) else 0,
         sessions=SessionPolicy(
             max_sessions=given["max_sessions"],
             shared=given["shared"] or 0,

@@ -25,7 +25,9 @@ from mooring.cli.values import (
     parse_limit,
     parse_memory,
     parse_name,
+    parse_path,
     parse_port,
+    parse_port_of_container,
     parse_size,
     parse_user,
     parse_variable,
@@ -66,6 +68,7 @@ who = section("Who may use it (with --foreground)")
 environment = section("What the server gets")
 containers = section("Containers (with --image)")
 elsewhere = section("Servers elsewhere (with --url)")
+over_http = section("Programs that speak HTTP")
 sessions = section("Sessions and calls")
 ending = section("Stopping")
 clients = section("AI clients")
@@ -83,6 +86,8 @@ Examples:
   mooring run files --image mcp/filesystem --volume ./src:/src:ro -- /src
   mooring run linear --url https://mcp.example.com/mcp \\
     --header 'Authorization: Bearer {secret:linear}'
+  mooring run local --transport http --port-env PORT -- node server.js
+  mooring run web --image example/mcp --transport http --container-port 8080
   mooring run time --client cursor,claude-code -- uvx mcp-server-time
   mooring run --foreground time --port 4671 -- uvx mcp-server-time
   mooring run --foreground demo --port 0 -- python -m mooring.demo
@@ -264,20 +269,41 @@ def _in_kubernetes() -> bool:
     "'Authorization: Bearer {secret:NAME}'.",
 )
 @elsewhere(
-    "--transport",
-    type=click.Choice(("auto", "http", "sse")),
-    metavar="TRANSPORT",
-    default="auto",
-    show_default=True,
-    help="http: Streamable HTTP; sse: the older HTTP+SSE; auto: the first that the server knows.",
-)
-@elsewhere(
     "--ca-file", type=READABLE_FILE, metavar="PATH", help="Trust the authorities in this file (PEM) alone."
 )
 @elsewhere(
     "--client-cert", type=READABLE_FILE, metavar="PATH", help="Show the server this certificate (PEM)."
 )
 @elsewhere("--client-key", type=READABLE_FILE, metavar="PATH", help="Its private key (PEM).")
+@over_http(
+    "--transport",
+    type=click.Choice(("auto", "http", "sse")),
+    metavar="TRANSPORT",
+    default="auto",
+    show_default=True,
+    help="http: Streamable HTTP; sse: the older HTTP+SSE. With --url also auto: the first that the server "
+    "knows. Without, the program is started once, for all sessions, and spoken to over HTTP, not on stdin "
+    "and stdout.",
+)
+@over_http(
+    "--port-env",
+    type=Parsed("name", parse_variable),
+    metavar="NAME",
+    help="Tell the program in this variable on which port of 127.0.0.1 to listen.",
+)
+@over_http(
+    "--container-port",
+    type=Parsed("port", parse_port_of_container),
+    metavar="PORT",
+    help="With --image: the port on which the program listens. Only this machine can reach it.",
+)
+@over_http(
+    "--path",
+    type=Parsed("path", parse_path),
+    metavar="PATH",
+    show_default="/mcp; /sse with --transport sse",
+    help="Where on its port it speaks MCP.",
+)
 @sessions(
     "--max-sessions",
     type=Parsed("n", partial(parse_count, least=1)),
@@ -384,7 +410,8 @@ def run(ctx: click.Context, /, **given: Any) -> int:
 
     NAME is yours to choose. COMMAND starts the server, which speaks MCP on stdin and stdout;
     it is run as it is, without a shell. With --image it is in a container, and the image has
-    the command; with --url it runs already. Clients connect to http://127.0.0.1:4670/NAME/mcp,
+    the command; with --url it runs already; with --transport http it is started once, and
+    speaks HTTP. Clients connect to http://127.0.0.1:4670/NAME/mcp,
     each with a process (or a container) of its own, and keep their session when that crashes.
     The server runs in the background, also after a restart of Mooring; with --foreground in
     this process, at /mcp, and without keeping anything.

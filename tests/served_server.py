@@ -155,6 +155,7 @@ def main() -> None:
     parser.add_argument("--never", action="store_true", help="do not listen at all")
     parser.add_argument("--exit", type=int, help="exit at once with this status")
     parser.add_argument("--path", default=Server.path)
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, help="whatever PORT says")
     parser.add_argument("--detached", action="store_true", help="close stdin and stdout")
     asked = parser.parse_args()
@@ -169,7 +170,7 @@ def main() -> None:
     time.sleep(asked.late)
     while asked.never:
         time.sleep(3600)
-    server = Server(("127.0.0.1", port), Handler)
+    server = Server((asked.host, port), Handler)
     server.unready, server.as_json, server.path = asked.unready, asked.json, asked.path
     server.serve_forever()
     threading.Event().wait()

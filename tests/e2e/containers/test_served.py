@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.containers.engines import RealEngine
 from tests.containers.images import python
-from tests.e2e.containers.dock import WAIT_S, Dock, dock
+from tests.e2e.containers.dock import WAIT_S, Dock, dock, image_options
 from tests.faults.test_served_server import about, error_of, hung
 from tests.mcp_client import McpClient
 from tests.support import children, free_port, within
@@ -98,3 +98,22 @@ async def test_one_that_hangs_is_replaced_once_its_port_is_free(
             await ours.becomes(lambda server: any(one["how"] == "given up" for one in server["exits"]))
             await goes_on(client)
             assert await program(ours) != first
+
+
+async def test_a_port_is_published_where_there_is_a_network_and_else_that_is_told(
+    tmp_path: Path, real_engine: RealEngine
+) -> None:
+    """The Docker of the tests has no bridge."""
+    async with dock(tmp_path, real_engine) as ours:
+        options = ("--network", "bridge", "--transport", "http", "--container-port", "8080")
+        args = python("-I", "-S", SERVER, "--host", "0.0.0.0", "--port", "8080", "--late", "0.5")
+        if real_engine.kind == "docker":
+            words = ["run", "demo", *image_options(real_engine), *options, "--", *args]
+            status, _, err = await ours.place.mooring(*words)
+            assert status == 1 and "has not published port 8080" in err, err
+            return
+        await ours.run(*options, args=args)
+        async with ours.client() as client:
+            assert await client.text("echo", text="hi") == "hi"
+            await ours.kill(await program(ours))
+            await goes_on(client)

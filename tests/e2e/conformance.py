@@ -9,7 +9,7 @@ from pathlib import Path
 from tests import parts
 from tests.e2e.program import Program
 
-__all__ = ["Report", "Scenario", "examine", "examine_suite"]
+__all__ = ["Report", "Scenario", "client_scenarios", "examine", "examine_client", "examine_suite"]
 
 SCENARIO_TIMEOUT_MS = 120_000
 """Four times the suite's own: a Python server takes seconds to start on a busy machine."""
@@ -68,10 +68,24 @@ class Report:
         return "\n".join([head, *rows])
 
 
-def _required(revision: str) -> list[str]:
+def client_scenarios(revision: str) -> list[str]:
+    """What that revision requires of clients; nothing where the suite is not installed."""
+    return _required(revision, "client") if parts.node_modules().is_dir() else []
+
+
+async def examine_client(command: str, scenario: str, revision: str) -> int:
+    """One scenario of a client, which is run as `command URL`; the suite's exit status."""
+    argv = [*parts.npm_command("conformance"), "client", "--command", command, "--scenario", scenario]
+    argv += ["--spec-version", revision]
+    environment = {**parts.node_environment(), "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    async with Program(argv, environment=environment) as suite:
+        return await asyncio.wait_for(suite.process.wait(), SCENARIO_TIMEOUT_MS / 1000)
+
+
+def _required(revision: str, leg: str = "server") -> list[str]:
     """The names under `server:` in the suite's own list; its YAML is plain enough to be read as lines."""
     path = parts.node_modules() / f"@modelcontextprotocol/conformance/requirements/{revision}.yaml"
-    section = path.read_text().split("\nserver:\n", 1)[1]
+    section = path.read_text().split(f"\n{leg}:\n", 1)[1]
     names: list[str] = []
     for line in section.splitlines():
         if not line.startswith("  - "):

@@ -133,7 +133,8 @@ async def running_mooring(
 ) -> AsyncIterator[Mooring]:
     """Start the product command in front of `server`; at the end stop it, and nothing may be left.
 
-    `server`: its command, or (a text) the URL of one that runs already. `descriptors`: how many it may have at most.
+    `server`: its command, or (a text) the URL of one that runs already.
+    `descriptors`: how many it may have at most.
 
     Everything it starts carries a token in its environment, by which survivors are found.
     """

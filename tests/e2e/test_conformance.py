@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests import parts
-from tests.e2e.conformance import examine, examine_suite
-from tests.e2e.mooring import LINUX_ONLY, running_mooring
+from tests.e2e.conformance import client_scenarios, examine, examine_client, examine_suite
+from tests.e2e.mooring import COMMAND, LINUX_ONLY, running_mooring
 from tests.e2e.serving import FIXTURE, fixture_over_http
 
 pytestmark = [LINUX_ONLY, pytest.mark.e2e, pytest.mark.timeout(1200)]
@@ -83,6 +83,23 @@ async def test_every_required_scenario_passes(
     print(report.table())
     assert report.passed == len(report.required) == REQUIRED[revision], report.table()
     assert report.exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("revision", "scenario"),
+    [
+        (revision, scenario)
+        for revision in REQUIRED
+        for scenario in client_scenarios(revision)
+        # Who logs in is Mooring, and not the client before it: see tests/oauth.
+        if not scenario.startswith("auth/")
+    ],
+)
+async def test_a_client_behind_mooring_is_one_that_the_suite_wants(revision: str, scenario: str) -> None:
+    parts.require("npm", "node", "sdk-2")
+    program = Path(__file__).with_name("conformance_client.py")
+    command = f"{parts.python_of('sdk-2')} {program} {COMMAND}"
+    assert await examine_client(command, scenario, revision) == 0
 
 
 async def test_a_handshake_server_passes_all_that_needs_no_modern_tools(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """Which transport a URL speaks, whatever answers there; and that asking leaves nothing behind."""
 
 import asyncio
+import json
 
 import pytest
 
 from mooring.http.client import Client
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.origin import parse_url
-from mooring.remote.detecting import detect
+from mooring.remote.detecting import detect, speaks_modern
 from mooring.remote.endpoint import Endpoint
 from mooring.remote.policy import RemotePolicy
 from tests.hosting import hosting
@@ -113,3 +114,47 @@ async def test_nobody_answers() -> None:
         await detected(server.url)
     async with serving(echo) as served:
         assert await detected(f"http://127.0.0.1:{served.port}/x") == "http"
+
+
+DISCOVERED = {"jsonrpc": "2.0", "id": "mooring-detect", "result": {"supportedVersions": ["2026-07-28"]}}
+REJECTED = {"code": -32022, "message": "which?", "data": {"supported": ["2026-07-28"], "requested": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("posted", "found"),
+    [
+        (answer(DISCOVERED), True),
+        (stream_head() + named_event("message", json.dumps(DISCOVERED)) + LAST_CHUNK, True),
+        (answer({"jsonrpc": "2.0", "id": "mooring-detect", "error": REJECTED}, "400 Bad"), True),
+        (
+            answer({"jsonrpc": "2.0", "error": {"code": -32000, "message": "No valid session"}}, "400 Bad"),
+            False,
+        ),
+        (
+            answer({"jsonrpc": "2.0", "id": "mooring-detect", "error": {"code": -32601, "message": "?"}}),
+            False,
+        ),
+        (answer(b"{}"), False),
+        (answer(b"<html>", kind="text/html"), False),
+        (stream_head() + LAST_CHUNK, False),
+        (answer(status="404 No"), False),
+        (answer(status="401 Who"), False),
+        (stream_head(), False),
+    ],
+)
+async def test_who_needs_no_handshake(posted: bytes, found: bool) -> None:
+    async def script(_asked: Asked, _wire: Wire) -> bytes:
+        return posted
+
+    bounds = RemotePolicy(note_timeout_s=0.1)
+    async with raw_server(script) as server:
+        origin, target = parse_url(server.url)
+        client = Client(origin)
+        async with within():
+            assert await speaks_modern(Endpoint(client, target, NoCredentials(), bounds), bounds) == found
+        await client.aclose()
+        [asked] = server.requests
+        assert (asked.headers["mcp-protocol-version"], asked.headers["mcp-method"]) == (
+            "2026-07-28",
+            "server/discover",
+        )

@@ -108,7 +108,10 @@ async def takes_handshakes(backend: Backend, timeout_s: float) -> bool:
 
 async def _ask(channel: Channel, requests: OwnRequests) -> Envelope | None:
     """The answer; None if it has none to that, but to other questions."""
-    question = asyncio.ensure_future(requests.ask(channel, discover_request("discover"), "discover"))
+    asking = requests.ask(channel, discover_request("discover"), "discover")
+    if getattr(channel, "speaks_modern", False):
+        return await asking  # it is elsewhere, and has said so: what has no envelope is nothing to it
+    question = asyncio.ensure_future(asking)
     ping = asyncio.ensure_future(requests.ask(channel, jsonrpc.request("ping", "ping"), "ping"))
     try:
         await asyncio.wait((question, ping), return_when=asyncio.FIRST_COMPLETED)

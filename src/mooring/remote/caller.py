@@ -28,6 +28,7 @@ from mooring.remote.waits import delays_s
 from mooring.wire import jsonrpc
 from mooring.wire.budget import Budget
 from mooring.wire.failures import Failure, lost
+from mooring.wire.header_values import encode_value
 from mooring.wire.http import Headers
 from mooring.wire.mirrored import MarkedTools, mirrored_headers
 from mooring.wire.verdicts import (
@@ -159,7 +160,9 @@ class Caller:
     def _headers(self, call: Call, standing: Standing) -> Headers:
         if call.version is not None:
             return mirrored_headers(call.message, call.version, self._tools)
-        return [] if call.method == "initialize" else standing.headers
+        # Whoever routes by it may, whatever the era; servers that know nothing of it pass over it.
+        method = (b"Mcp-Method", encode_value(call.method))
+        return [method] if call.method == "initialize" else [*standing.headers, method]
 
     async def _read(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:
         content_type = response.header(b"content-type") or b""

@@ -1,5 +1,6 @@
-"""Which transport does a URL speak? As the specification's section on backwards compatibility has it:
+"""Which era and which transport does a URL speak? As the specification's sections on compatibility have it:
 
+0. POST `server/discover`, as 2026-07-28 has it: what answers that needs no handshake (`speaks_modern`).
 1. POST `initialize`. It is answered: Streamable HTTP.
 2. 400, 404 or 405: GET. The first event says where messages go: HTTP+SSE.
 
@@ -11,6 +12,8 @@ import asyncio
 import logging
 from typing import Literal
 
+import msgspec
+
 from mooring import __version__
 from mooring.errors import RemoteProtocolError
 from mooring.http.client import ClientResponse
@@ -20,10 +23,20 @@ from mooring.remote.messages import EventMessages
 from mooring.remote.policy import RemotePolicy
 from mooring.wire import jsonrpc
 from mooring.wire.budget import Budget
-from mooring.wire.revisions import LATEST
+from mooring.wire.jsonrpc import Envelope
+from mooring.wire.mirrored import MarkedTools, mirrored_headers
+from mooring.wire.modern import (
+    CAPABILITIES_KEY,
+    CLIENT_KEY,
+    DISCOVER,
+    MAX_INTRODUCTION_BYTES,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+)
+from mooring.wire.revisions import LATEST, MODERN
 from mooring.wire.verdicts import Meaning, judge
 
-__all__ = ["detect"]
+__all__ = ["detect", "speaks_modern"]
 
 log = logging.getLogger("mooring.remote")
 
@@ -31,12 +44,71 @@ MAX_FIRST_EVENT_BYTES = 64 * 1024
 """An address and its name; a server that begins with more is no server of that transport."""
 NOT_SPOKEN = frozenset({400, 404, 405})
 """How a server that knows only the older transport answers a POST."""
+_DISCOVER = jsonrpc.request(
+    "mooring-detect",
+    DISCOVER,
+    msgspec.json.encode(
+        {
+            "_meta": {
+                VERSION_KEY: MODERN,
+                CLIENT_KEY: {"name": "mooring", "version": __version__},
+                CAPABILITIES_KEY: {},
+            }
+        }
+    ),
+)
 _INITIALIZE = jsonrpc.request(
     "mooring-detect",
     "initialize",
     b'{"protocolVersion":"%b","capabilities":{},"clientInfo":{"name":"mooring","version":"%b"}}'
     % (LATEST.encode(), __version__.encode()),
 )
+
+
+async def speaks_modern(endpoint: Endpoint, policy: RemotePolicy) -> bool:
+    """Is it a server of 2026-07-28? It may be one of other revisions, too.
+
+    Raises:
+        NotSent: it cannot be reached.
+        AnswerLost: it does not answer.
+    """
+    response = await _ask_era(endpoint, policy)
+    if response.status == 401 and await endpoint.credentials.renew(401, response.header(b"www-authenticate")):
+        response.close()
+        response = await _ask_era(endpoint, policy)
+    try:
+        kind = response.header(b"content-type") or b""
+        meaning = judge(response.status, kind, None, in_session=False).meaning
+        budget = Budget(policy.budget_bytes)
+        async with asyncio.timeout(policy.note_timeout_s):
+            if meaning is Meaning.EVENTS:
+                async for data in EventMessages(response, MAX_INTRODUCTION_BYTES, budget):
+                    if (message := jsonrpc.parse(data)).is_response:
+                        return _is_of_era(message)
+                return False
+            body = await response.read(MAX_INTRODUCTION_BYTES)
+        message = (
+            jsonrpc.parse(body) if meaning is Meaning.JSON else jsonrpc.parse_refusal(body) or Envelope()
+        )
+        return _is_of_era(message)
+    except (TimeoutError, RemoteProtocolError):
+        return False
+    finally:
+        response.close()
+
+
+async def _ask_era(endpoint: Endpoint, policy: RemotePolicy) -> ClientResponse:
+    request = jsonrpc.parse(_DISCOVER)
+    headers = mirrored_headers(request, MODERN, MarkedTools())
+    return await endpoint.post(_DISCOVER, headers, head_timeout_s=policy.handshake_timeout_s)
+
+
+def _is_of_era(message: Envelope) -> bool:
+    """A result, or the error that only such a server knows."""
+    if message.error:
+        known = MODERN.encode() in bytes(message.error)
+        return known and jsonrpc.error_code_of(message) == UNSUPPORTED_VERSION
+    return b'"supportedVersions"' in bytes(message.result)
 
 
 async def detect(endpoint: Endpoint, policy: RemotePolicy) -> Literal["http", "sse"] | None:

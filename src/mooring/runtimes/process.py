@@ -173,6 +173,7 @@ class ProcessInstance:
     published_port = None
     was_meddled_with = False
     stays = False
+    speaks_modern = False
     trouble = None
     is_paused = False
     """Nobody can stop a process in a way that we would be told of."""

@@ -47,6 +47,11 @@ class Instance(Channel, Protocol):
         ...
 
     @property
+    def speaks_modern(self) -> bool:
+        """It is known to answer without a handshake, as 2026-07-28 has it."""
+        ...
+
+    @property
     def trouble(self) -> Failure | None:
         """Why the last call was answered in place of the server, which is elsewhere; None: it was not."""
         ...

@@ -1,7 +1,7 @@
 """Who we are to a server elsewhere: headers that were given, and what a login has brought.
 
-Headers that have references are looked up when a session begins, and once more when the server refuses them: a
-secret that was changed is used. Where nobody has given an `Authorization`, `mooring login` can.
+Headers that have references are looked up when a session begins, and once more when the server refuses them:
+a secret that was changed is used. Where nobody has given an `Authorization`, `mooring login` can.
 """
 
 import logging

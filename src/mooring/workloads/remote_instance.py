@@ -36,6 +36,7 @@ class RemoteInstance:
         """No process; but a number that no other instance of the server has."""
         self.started_at = started_at
         self.outlet = _Outlet()
+        self.speaks_modern = False
         self.trouble: Failure | None = None
         self.on_trouble: Callable[[Failure | None], None] = lambda trouble: None
         """Hears what keeps calls from being answered; None: the last one was."""

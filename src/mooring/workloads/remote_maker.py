@@ -19,7 +19,7 @@ from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.client_proxies import Proxies
 from mooring.http.origin import Origin, parse_url
 from mooring.remote.conversation import Conversation
-from mooring.remote.detecting import detect
+from mooring.remote.detecting import detect, speaks_modern
 from mooring.remote.endpoint import Endpoint
 from mooring.remote.old_endpoint import OldEndpoint
 from mooring.remote.old_sse import OldSseConversation
@@ -76,6 +76,8 @@ class RemoteMaker:
         self._instances: dict[int, RemoteInstance] = {}
         self._made = 0
         self._known = None if self._options.transport == "auto" else self._options.transport
+        self._is_modern: bool | None = None
+        """It can be spoken to without a handshake; None: that is not known yet."""
         self._detecting = asyncio.Lock()
         self._pauses = _pauses()
         self._is_closing = False
@@ -119,6 +121,7 @@ class RemoteMaker:
         self._made += 1
         instance = RemoteInstance(self._made, self._clock(), on_ended=lambda: self._forget(instance))
         instance.on_trouble = self._on_trouble
+        instance.speaks_modern = bool(self._is_modern)
         parts = (client, self._target, self._credentials, self._policy)
         more = (reach, instance.outlet, self._policy, instance.on_outcome)
         if kind == "sse":
@@ -154,16 +157,25 @@ class RemoteMaker:
     async def _transport(self, client: Client, reach: Reach) -> Literal["http", "sse"]:
         """Found out once, unless it was said. What shows itself as neither is spoken to as if it were new."""
         async with self._detecting:
-            if self._known is None:
+            if self._known is None or self._is_modern is None:
                 endpoint = Endpoint(client, self._target, self._credentials, self._policy)
                 try:
-                    self._known = await detect(endpoint, self._policy)
+                    await self._find_out(endpoint)
                 except NotSent as error:
                     reach.lost(error)
                     raise self._unreachable(error) from error
                 except AnswerLost as error:
                     raise self._unreachable(error) from error
         return self._known or "http"
+
+    async def _find_out(self, endpoint: Endpoint) -> None:
+        if self._known != "sse" and await speaks_modern(endpoint, self._policy):
+            self._known, self._is_modern = "http", True
+            return
+        if self._known is None:
+            self._known = await detect(endpoint, self._policy)
+        if self._known is not None:
+            self._is_modern = False
 
     def _open(self) -> tuple[Client, Reach]:
         """Raises UserError if the address, or a file that goes with it, is no good."""

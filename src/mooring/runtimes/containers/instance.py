@@ -62,6 +62,7 @@ class ContainerInstance:
     """A container that runs. Made by `ContainerRuntime` only."""
 
     stays = False
+    speaks_modern = False
     trouble = None
 
     def __init__(

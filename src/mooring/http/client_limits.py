@@ -13,8 +13,8 @@ class ClientLimits:
 
     max_connections: int = 1024
     """At once, to one server; a request beyond that waits for its turn. As many descriptors as are usual."""
-    max_idle_connections: int = 8
-    """Kept for the next request. A burst needs more, but not for long."""
+    max_idle_connections: int = 64
+    """Kept for the next request, and not for long. With fewer, many calls at once open one each time."""
     max_redirects: int = 3
     """From one place of a server to another; nobody needs more than two."""
     max_answer_head_bytes: int = 64 * KIB

@@ -333,7 +333,7 @@ class Conversation:
         if call.timer is not None:
             call.timer.cancel()
         self._outlet.write(line)
-        if not self.calls_in_flight:
+        if all(one.is_stream for one in self._calls.values()):
             self._quiet.set()
 
     def _on_run(self, call: Call, task: asyncio.Task[None]) -> None:

@@ -182,7 +182,9 @@ class RemoteMaker:
         if self._client is None or self._reach is None:
             origin, self._target = parse_address(self._options, Proxies.from_environment(os.environ))
             self._client = Client(origin)
-            self._reach = Reach(self._client, self._options.shown_url, self._policy, self._on_reach)
+            self._reach = Reach(
+                self._client, self._options.shown_url, self._policy, self._on_reach, is_told=False
+            )
         return self._client, self._reach
 
     def _on_trouble(self, failure: Failure | None) -> None:
@@ -191,6 +193,9 @@ class RemoteMaker:
         self._ears.on_trouble(failure)
 
     def _on_reach(self, why: NotSent | None) -> None:
+        if why is None:
+            about = {"event": "reachable", "server": self._name}
+            log.info("%s: %s can be reached", self._name, self._options.shown_url, extra=about)
         self._ears.on_engine(None if why is None else self._unreachable(why))
 
     def _unreachable(self, why: NotSent | AnswerLost) -> Unavailable:

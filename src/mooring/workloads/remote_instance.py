@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from mooring.http.client_limits import ClientLimits
+from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Receiver
 from mooring.remote.conversation import Conversation
 from mooring.runtimes.output import call
@@ -12,8 +14,12 @@ from mooring.runtimes.stopping import StopOutcome, first_of
 from mooring.wire.failures import Failure
 from mooring.workloads.makers import Passed
 
-__all__ = ["RemoteInstance"]
+__all__ = ["RemoteInstance", "limits_of"]
 
+CONNECTIONS_EACH = 4
+"""Of a session, at most, while all have as many: one to listen on, the others for calls."""
+FEW_SESSIONS = 256
+"""However few there may be, they have the connections of so many."""
 CUT_OFF = "the session with the server was ended"
 OWN_REASONS = frozenset(
     {
@@ -22,6 +28,11 @@ OWN_REASONS = frozenset(
     }
 )
 """Failures of a call that say nothing of the server, or of the way there."""
+
+
+def limits_of(sessions: SessionPolicy) -> ClientLimits:
+    """For the connections of all sessions to one server."""
+    return ClientLimits(max_connections=CONNECTIONS_EACH * max(sessions.max_sessions, FEW_SESSIONS))
 
 
 class RemoteInstance:

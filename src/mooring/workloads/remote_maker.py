@@ -30,7 +30,7 @@ from mooring.wire.failures import Failure
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.makers import Ears, Instance, Passed
 from mooring.workloads.remote_credentials import LookUp, RemoteCredentials
-from mooring.workloads.remote_instance import RemoteInstance
+from mooring.workloads.remote_instance import RemoteInstance, limits_of
 
 __all__ = ["RemoteMaker", "parse_address"]
 
@@ -63,6 +63,7 @@ class RemoteMaker:
         self._name = definition.name
         self._ears = ears
         self._clock = clock
+        self._sessions = definition.sessions
         self._credentials = RemoteCredentials(definition.name, definition.remote, look_up, logins)
         self._policy = RemotePolicy(
             max_message_bytes=definition.sessions.max_message_bytes,
@@ -104,8 +105,7 @@ class RemoteMaker:
 
     async def start(self, variables: Mapping[str, str]) -> RemoteInstance:
         """Another session there, once it is known that the server can be reached."""
-        if self._is_closing:
-            raise Unavailable(f"{self._name}: Mooring is shutting down", code="shutting_down")
+        self._check_open()
         self._credentials.use(variables)
         await self._credentials.look_for_login()
         client, reach = self._open()
@@ -117,6 +117,7 @@ class RemoteMaker:
             reach.lost(error)
             raise self._unreachable(error) from error
         kind = await self._transport(client, reach)
+        self._check_open()
         self._pauses = _pauses()
         self._made += 1
         instance = RemoteInstance(self._made, self._clock(), on_ended=lambda: self._forget(instance))
@@ -130,6 +131,10 @@ class RemoteMaker:
             instance.begin(Conversation(Endpoint(*parts), *more))
         self._instances[instance.n] = instance
         return instance
+
+    def _check_open(self) -> None:
+        if self._is_closing:
+            raise Unavailable(f"{self._name}: Mooring is shutting down", code="shutting_down")
 
     def adopt(self, passed: Passed) -> Instance:
         """Never: its sessions are opened anew by whoever takes them over."""
@@ -146,8 +151,8 @@ class RemoteMaker:
     async def aclose(self) -> None:
         """End all sessions there, and close the connections."""
         self._is_closing = True
-        for instance in self.instances:
-            await instance.stop()
+        # At once: a server that does not answer takes its time for each.
+        await asyncio.gather(*(instance.stop() for instance in self.instances))
         await self._credentials.aclose()
         if self._reach is not None:
             await self._reach.aclose()
@@ -181,7 +186,7 @@ class RemoteMaker:
         """Raises UserError if the address, or a file that goes with it, is no good."""
         if self._client is None or self._reach is None:
             origin, self._target = parse_address(self._options, Proxies.from_environment(os.environ))
-            self._client = Client(origin)
+            self._client = Client(origin, limits_of(self._sessions))
             self._reach = Reach(
                 self._client, self._options.shown_url, self._policy, self._on_reach, is_told=False
             )

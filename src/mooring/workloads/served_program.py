@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 from mooring.http.client import Client, ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
-from mooring.http.client_limits import ClientLimits
 from mooring.http.origin import parse_url
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import ExitLike
@@ -29,6 +28,7 @@ from mooring.wire import jsonrpc
 from mooring.wire.http import Headers
 from mooring.wire.lines import LongLine
 from mooring.workloads.makers import Instance
+from mooring.workloads.remote_instance import limits_of
 from mooring.workloads.served_instance import ServedInstance
 
 __all__ = ["Program"]
@@ -42,8 +42,6 @@ LAST_WORDS_S = 0.1
 """For what it has answered before its exit, and what was not read yet."""
 PATIENCE = 0.8
 """Of the time that calls wait: so they can be given to the next program if this one listens no more."""
-CONNECTIONS_EACH = 4
-"""Of a session, at most, while all have as many: one to listen on, the others for calls."""
 NOT_YET = frozenset({502, 503, 504})
 _PING = jsonrpc.request("mooring-ping", "ping")
 """Of no session: it opens none, and changes nothing."""
@@ -83,8 +81,7 @@ class Program:
         self._deafness: asyncio.TimerHandle | None = None
         url = f"http://127.0.0.1:{port}{options.path}"
         origin, self._target = parse_url(url)
-        limits = ClientLimits(max_connections=CONNECTIONS_EACH * max(sessions.max_sessions, 256))
-        self._client = Client(origin, limits)
+        self._client = Client(origin, limits_of(sessions))
         self._reach = Reach(self._client, url, self._policy, self._on_reach, is_told=False)
         self._opening = asyncio.create_task(self._open(), name=f"waiting for {instance.title} to listen")
         instance.attach(self)

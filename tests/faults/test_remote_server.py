@@ -17,10 +17,25 @@ from mooring.secrets.vault import Vault
 from tests.faults.test_stdio_server import McpScript, only, result
 from tests.hosting import Host, hosting
 from tests.mcp_client import Json, McpClient, client_of
-from tests.raw_server import Asked, RawServer, Wire, answer, chunk, event, raw_server, stream_head
+from tests.raw_server import (
+    LAST_CHUNK,
+    Asked,
+    RawServer,
+    Wire,
+    answer,
+    chunk,
+    event,
+    raw_server,
+    stream_head,
+)
 from tests.support import until, within
 
 CALL = "tools/call"
+INTRODUCTION: Json = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 Fault = Callable[[Asked, Wire], Awaitable[bytes | None]]
 
 
@@ -278,3 +293,127 @@ async def test_the_end_of_a_session_is_told_there_and_nothing_is_left() -> None:
         deleted = await server.count(1, "DELETE")
         assert deleted[0].headers["mcp-session-id"].startswith("session-")
     await until(lambda: not [task for task in asyncio.all_tasks() if "conversation" in task.get_name()])
+
+
+async def test_one_in_trouble_is_not_hammered_and_its_words_are_masked(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets"
+    Vault(secrets).put("linear", "hush-very-secret")
+    words = b'{"error": {"message": "too many for Bearer hush-very-secret"}}'
+    is_busy = True
+
+    class Busy(Elsewhere):
+        async def __call__(self, asked: Asked, wire: Wire) -> bytes | None:
+            if is_busy:
+                return answer(words, "429 Too Many", Retry_After="3600")
+            return await super().__call__(asked, wire)
+
+    async with raw_server(Busy()) as server:
+        remote = RemoteOptions(url=server.url, header_references={"Authorization": "Bearer {secret:linear}"})
+        async with hosting(remote=remote, secrets=secrets) as host:
+            await host.logged("server_busy")
+            await asyncio.sleep(1)
+            assert len(server.requests) < 10, "it is left alone for a while"
+            client = McpClient(host.port)
+            async with client:
+                refused = await client.raw("POST", client.request("initialize", INTRODUCTION))
+                assert refused.status in (200, 503), refused
+                is_busy = False
+                await asyncio.sleep(1.1)
+                await client.initialize()
+                assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+            assert not any("hush-very-secret" in record.getMessage() for record in host.records)
+
+
+async def test_a_session_that_wakes_while_it_is_in_trouble_is_told_why_and_nothing_is_counted() -> None:
+    status = ""
+
+    class Troubled(Elsewhere):
+        async def __call__(self, asked: Asked, wire: Wire) -> bytes | None:
+            return answer(status=status) if status else await super().__call__(asked, wire)
+
+    async with raw_server(Troubled()) as server:
+        remote = RemoteOptions(url=server.url)
+        async with hosting(remote=remote, idle_timeout_s=0.2) as host, client_of(host.port) as client:
+            assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+            await host.logged("session_idle")
+            status = "503 Service Unavailable"
+            for _ in range(6):
+                refused = await client.ask(CALL, {"name": "x", "arguments": {}})
+                assert refused["error"]["data"]["reason"] == "http_503", refused
+            assert not host.events("backoff")
+            status = ""
+            await asyncio.sleep(1.1)  # so long nobody else is let run into it
+            assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+
+
+async def test_any_header_that_names_a_secret_is_looked_up_again(tmp_path: Path) -> None:
+    vault = Vault(tmp_path / "secrets")
+    vault.put("key", "old")
+
+    async def guarded(asked: Asked, wire: Wire) -> bytes | None:
+        return b"" if asked.headers["x-api-key"] == vault.look_up("key") else answer(status="401 No")
+
+    async with raw_server(Elsewhere(guarded)) as server:
+        remote = RemoteOptions(url=server.url, header_references={"X-Api-Key": "secret:key"})
+        async with (
+            hosting(remote=remote, secrets=tmp_path / "secrets") as host,
+            client_of(host.port) as client,
+        ):
+            assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+            vault.put("key", "new")
+            assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+
+
+async def test_a_long_refusal_that_nobody_reads_costs_no_later_answer() -> None:
+    script = Elsewhere()
+
+    async def forgets(asked: Asked, wire: Wire) -> bytes | None:
+        if asked.headers["mcp-session-id"] == forgotten:
+            return answer(b"x" * (256 * 1024 + 200), "404 Not Found", kind="text/plain")
+        return b""
+
+    async with in_front(script) as (_, _, client):
+        forgotten = next(iter(script.known - {"session-1"}))
+        script.special = only(CALL, forgets)
+        for _ in range(3):
+            assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+
+
+async def test_an_error_that_speaks_of_sessions_is_the_servers_own_and_the_call_is_not_repeated() -> None:
+    said = {"code": -32000, "message": "charged the card, but the database session timed out"}
+
+    async def fails(asked: Asked, wire: Wire) -> bytes | None:
+        return answer({"jsonrpc": "2.0", "id": asked.message["id"], "error": said}, "400 Bad Request")
+
+    async with in_front(Elsewhere(only(CALL, fails))) as (server, _, client):
+        assert (await client.ask(CALL, {"name": "x", "arguments": {}}))["error"] == said
+        assert len(await server.count(1, CALL)) == 1
+
+
+@pytest.mark.parametrize("kind", ["half a refusal", "busy for ever", "cut resumptions", "empty resumptions"])
+async def test_what_would_go_on_for_ever_is_told(kind: str) -> None:
+    streams = {"cut resumptions", "empty resumptions"}
+
+    async def begun(asked: Asked, wire: Wire) -> bytes | None:
+        if kind == "half a refusal":
+            return b"HTTP/1.1 500 Oh\r\nContent-Type: text/plain\r\nContent-Length: 99\r\n\r\nx"
+        if kind == "busy for ever":
+            return answer(status="429 Busy", Retry_After="0")
+        return await sends_and_cuts(stream_head() + event(PROGRESS, id="1", retry=1))(asked, wire)
+
+    async def resumed(asked: Asked, wire: Wire) -> bytes | None:
+        if "last-event-id" not in asked.headers or kind not in streams:
+            return b""
+        ends = (
+            sends_and_cuts(b"") if kind == "cut resumptions" else sends_and_ends(stream_head() + LAST_CHUNK)
+        )
+        return await ends(asked, wire)
+
+    async def special(asked: Asked, wire: Wire) -> bytes | None:
+        return await (resumed if asked.method == "GET" else only(CALL, begun))(asked, wire)
+
+    reasons = {"half a refusal": "http_500", "busy for ever": "server_busy"}
+    async with in_front(Elsewhere(special)) as (_, _, client):
+        async with within(30):
+            refused = await client.ask(CALL, {"name": "x", "arguments": {}})
+        assert refused["error"]["data"]["reason"] == reasons.get(kind, "connection_lost"), refused

@@ -9,6 +9,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,50 @@ async def nobody_left(client: Client) -> None:
 
 
 # Proxies -------------------------------------------------------------------------------------
+
+
+@on_both_loops
+async def test_requests_that_are_given_up_while_connections_are_made_leave_none() -> None:
+    async with serving(echo) as served:
+        client = Client(Origin(host="127.0.0.1", port=served.port))
+        for turns in range(8):
+            requests = [asyncio.create_task(client.request("GET", "/", [])) for _ in range(10)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for request in requests:
+                request.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
+        async with within():
+            await client.aclose()
+        assert client.connections == 0
+
+
+@on_both_loops
+async def test_a_way_that_is_cut_in_the_handshake_leaves_no_connection(authority: Authority) -> None:
+    async def opened_then(cut: bool, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await reader.read(1)
+        if cut:
+            sock = writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+        else:
+            await reader.read()
+            writer.close()
+
+    for cut in (True, False):
+        proxy = await asyncio.start_server(partial(opened_then, cut), "127.0.0.1", 0)
+        port = proxy.sockets[0].getsockname()[1]
+        origin, _ = parse_url(f"https://{NAME}/a", authority.ca_file, proxies=through(port))
+        client = Client(origin, ClientLimits(connect_timeout_s=0.3))
+        async with within():
+            with pytest.raises(NotSent):
+                await client.connect()
+            assert client.connections == 0
+            await client.aclose()
+        proxy.close()
+        await proxy.wait_closed()
 
 
 @on_both_loops

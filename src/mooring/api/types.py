@@ -41,11 +41,14 @@ class Instance(msgspec.Struct, kw_only=True):
     """A running process or container of a server, or a session with one elsewhere."""
 
     pid: int | None
-    """Of a container: that of its first process, as its engine tells it; None: it runs elsewhere."""
+    """Of a container: that of its first process, as its engine tells it.
+
+    None: it is a session with a server elsewhere, or with a program over HTTP.
+    """
     container: str
     """Its id; empty: it is none."""
     use: str
-    """serving, probing, spare, stopping or paused."""
+    """serving, probing, spare, stopping or paused; or program: the one that serves all sessions over HTTP."""
     session: str | None
     since: float
 

@@ -30,6 +30,8 @@ __all__ = ["Client", "ClientResponse"]
 
 log = logging.getLogger("mooring.http")
 
+CLOSING_S = 5.0
+"""For the loop to tell that all are closed."""
 CLEAN = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")
 
 
@@ -177,8 +179,11 @@ class Client:
             self._tiring.cancel()
         for connection in (everyone := list(self._all)):
             connection.abort()
-        for connection in everyone:
-            await connection.wait_closed()
+        closing = [asyncio.ensure_future(connection.wait_closed()) for connection in everyone]
+        if closing:
+            _, late = await asyncio.wait(closing, timeout=CLOSING_S)
+            for each in late:  # what the loop does not tell of is closed all the same
+                each.cancel()
 
     def _tire(self) -> None:
         """Close those that nobody has used for too long; look again when the next one is due."""
@@ -202,9 +207,24 @@ class Client:
                 if connection.looks_alive():
                     return connection
                 connection.abort()
-            return await open_connection(self._origin, self._limits.connect_timeout_s, self._make)
+            return await self._open()
         except BaseException:
             self._places.release()
+            raise
+
+    async def _open(self) -> ClientConnection:
+        """Of one that is given up while it is made, no loop tells us every time that it is closed."""
+        made: list[_Counted] = []
+
+        def make() -> ClientConnection:
+            made.append(_Counted(self._limits, self._all))
+            return made[-1]
+
+        try:
+            return await open_connection(self._origin, self._limits.connect_timeout_s, make)
+        except BaseException:
+            for connection in made:
+                connection.abandon()
             raise
 
     async def _wait_for_place(self) -> None:
@@ -218,9 +238,6 @@ class Client:
             raise NotSent(text, code="no_connection_free", hint=hint) from None
         finally:
             self._waiting -= 1
-
-    def _make(self) -> ClientConnection:
-        return _Counted(self._limits, self._all)
 
     def _encode(self, method: str, target: str, headers: Headers, body: bytes) -> bytes:
         origin = self._origin
@@ -247,7 +264,10 @@ class _Counted(ClientConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._everyone.add(self)
+        if self._lost:
+            self._transport.abort()
+        else:
+            self._everyone.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._everyone.discard(self)

@@ -56,7 +56,8 @@ class ClientConnection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """May another request be sent here?"""
-        return self._complete and self._reusable and not self._lost and not self._transport.is_closing()
+        is_open = self._reusable and not self._lost and not self._transport.is_closing()
+        return self._complete and not self._paused and is_open  # (one that nobody reads would never be heard)
 
     def looks_alive(self) -> bool:
         """Has the server neither closed it nor said anything? Asks the kernel: the loop may not know yet."""
@@ -121,7 +122,11 @@ class ClientConnection(asyncio.Protocol):
     async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
         """From here on encrypted. Raises OSError."""
         loop = asyncio.get_running_loop()
-        transport = await loop.start_tls(self._transport, self, context, server_hostname=host)
+        try:
+            transport = await loop.start_tls(self._transport, self, context, server_hostname=host)
+        except BaseException:
+            self.abandon()  # nobody else tells us, before the handshake is done
+            raise
         if transport is None:
             raise ConnectionResetError("it was closed meanwhile")
         self._transport = transport
@@ -133,6 +138,12 @@ class ClientConnection(asyncio.Protocol):
             sock = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._transport.abort()
+
+    def abandon(self) -> None:
+        """It never came to be used: it is gone, whether the loop tells us or not. Idempotent."""
+        if hasattr(self, "_transport"):
+            self._transport.abort()
+        self.connection_lost(None)
 
     async def wait_closed(self) -> None:
         """Until its descriptor is given back."""
@@ -160,7 +171,9 @@ class ClientConnection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The transport is closed."""
+        """The transport is closed; told once, or twice where a handshake failed."""
+        if self._lost:
+            return
         self._lost = True
         if not self._reader.end() and not self._complete:
             self._end(self._fault_of(exc))

@@ -18,7 +18,7 @@ import msgspec
 from mooring.errors import MooringError, UserError
 from mooring.oauth.bounds import PATIENCE_S, RECENT_S, REST_S
 from mooring.oauth.challenges import bearer_of
-from mooring.oauth.fetching import INTERNET, Network, server_of
+from mooring.oauth.fetching import INTERNET, Network, server_of, shown
 from mooring.oauth.grants import About, Grant, united
 from mooring.oauth.keeping import Shelf, aside
 from mooring.oauth.renewing import LoginNeeded, renewed
@@ -57,11 +57,13 @@ class OAuthCredentials:
         self._renewing: asyncio.Task[bool] | None = None
         self._changed_at = float("-inf")
         self._failed_at = float("-inf")
+        self._failed_stamp: tuple[int, int] | None = None
+        self._look_failed_at = float("-inf")
         self.problem: MooringError | None = None
         """Why there is no token, or not the right one, and what to do about it."""
 
     def __repr__(self) -> str:
-        return f"<OAuthCredentials for {self._server}>"
+        return f"<OAuthCredentials for {shown(self._server)}>"
 
     @property
     def headers(self) -> Headers:
@@ -111,12 +113,14 @@ class OAuthCredentials:
         """Has anybody changed the login?"""
         async with self._looking:
             stamp = self._shelf.stamp()
-            if stamp == self._stamp:
+            is_tried = stamp == self._failed_stamp and self._clock() - self._look_failed_at < REST_S
+            if stamp == self._stamp or is_tried:
                 return
             try:
                 grant = await aside(lambda: self._shelf.grant(self._server))
                 about = None if grant else await aside(lambda: self._shelf.about(self._server))
             except MooringError as error:
+                self._failed_stamp, self._look_failed_at = stamp, self._clock()
                 self._say(error)
                 return
             self._stamp = stamp
@@ -164,7 +168,7 @@ class OAuthCredentials:
             return False
         self._adopt(grant)
         if is_another := before is None or grant.access != before.access:
-            log.info("the token for %s was renewed", self._server, extra={"event": "token_renewed"})
+            log.info("the token for %s was renewed", shown(self._server), extra={"event": "token_renewed"})
         return is_another
 
     async def _want(self, scopes: tuple[str, ...]) -> None:
@@ -172,7 +176,7 @@ class OAuthCredentials:
         words = " ".join(scopes) or "more than was granted"
         self._say(
             UserError(
-                f"{self._server} wants scopes that the login does not have: {words}",
+                f"{shown(self._server)} wants scopes that the login does not have: {words}",
                 code="insufficient_scope",
                 hint=f"mooring login {self._name}",
             )

@@ -33,7 +33,7 @@ from mooring.oauth.bounds import MAX_ANSWER_BYTES, MOST_ADDRESSES, MOST_REDIRECT
 from mooring.oauth.metadata import canonical
 from mooring.wire.http import Headers
 
-__all__ = ["INTERNET", "Answer", "Fetcher", "Network", "server_of"]
+__all__ = ["INTERNET", "Answer", "Fetcher", "Network", "server_of", "shown", "through"]
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AGENT = f"mooring/{__version__}".encode()
@@ -83,6 +83,16 @@ class Network(NamedTuple):
 
 
 INTERNET = Network()
+
+
+def through(proxies: Proxies) -> Network:
+    """The internet, by way of these."""
+    return INTERNET._replace(proxies=proxies)
+
+
+def shown(url: str) -> str:
+    """For people, without a query, which may hold a secret."""
+    return url.partition("?")[0]
 
 
 def server_of(url: str) -> str:

@@ -26,6 +26,7 @@ import msgspec
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.oauth.bounds import LOCK_S
 from mooring.oauth.grants import About, Grant, Registration
+from mooring.secrets.threads import in_thread
 from mooring.secrets.vault import Vault, VaultDamaged
 
 __all__ = ["Shelf", "aside", "logins_folder"]
@@ -40,7 +41,7 @@ S = TypeVar("S", Grant, About, Registration)
 
 async def aside(work: Callable[[], T]) -> T:
     """Do it in a thread, to its end even if nobody waits any more. Raises Unavailable if it takes long."""
-    doing = asyncio.get_running_loop().run_in_executor(None, work)
+    doing = in_thread(work, "what is kept of logins")
     try:
         async with asyncio.timeout(LOCK_S):
             return await asyncio.shield(doing)

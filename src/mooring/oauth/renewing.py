@@ -13,7 +13,7 @@ import msgspec
 
 from mooring.errors import MooringError, UserError
 from mooring.oauth.endpoints import Refused, refresh
-from mooring.oauth.fetching import Fetcher, Network
+from mooring.oauth.fetching import Fetcher, Network, shown
 from mooring.oauth.grants import About, Grant, Tokens
 from mooring.oauth.keeping import Shelf, aside
 
@@ -29,7 +29,9 @@ class LoginNeeded(UserError):
     """Only a person can help."""
 
     def __init__(self, server: str, name: str, why: str) -> None:
-        super().__init__(f"{server} needs a login: {why}", code="login_needed", hint=f"mooring login {name}")
+        super().__init__(
+            f"{shown(server)} needs a login: {why}", code="login_needed", hint=f"mooring login {name}"
+        )
 
 
 def told_of(grant: Grant, before: About | None = None) -> About:

@@ -30,7 +30,7 @@ from mooring.proxy.health import SILENCE, Health, Pulse
 from mooring.proxy.introduction import introduce
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import Backend, Channel, ExitLike
+from mooring.proxy.ports import Backend, Channel, ExitLike, named
 from mooring.proxy.waiting import Waiting, WaitingLine
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope, Id
@@ -364,7 +364,7 @@ class Link:
                 await introduce(channel, self._owner.memory, self._requests, self._id_prefix)
         except (ServerFailed, TimeoutError) as error:
             reason = error.message if isinstance(error, ServerFailed) else "did not answer initialize in time"
-            log.warning("pid %s cannot take over: %s", channel.pid, self._mask(reason))
+            log.warning("%s cannot take over: %s", named(channel.pid), self._mask(reason))
             # Words that no client said may be what it refuses: another instance would do the same.
             is_final = (
                 self._owner.memory.is_ours and isinstance(error, ServerFailed) and error.code in REFUSED

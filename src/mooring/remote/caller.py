@@ -44,8 +44,10 @@ __all__ = ["Caller", "Hearing", "Lost"]
 
 log = logging.getLogger("mooring.remote")
 
-MAX_REFUSAL_BYTES = 16 * 1024
-"""Of what a server says when it asks to come back later."""
+MAX_REFUSAL_BYTES = 64 * 1024
+"""Of what a server says in place of an answer."""
+REFUSAL_S = 3.0
+"""For the rest of that: its status says enough."""
 
 
 class Hearing(Protocol):
@@ -223,14 +225,19 @@ class Caller:
 
     async def _later(self, call: Call, after_s: float, response: ClientResponse) -> Outcome:
         try:
-            words = words_of_refusal(await response.read(MAX_REFUSAL_BYTES))
-        except RemoteProtocolError:
+            async with asyncio.timeout(REFUSAL_S):
+                words = words_of_refusal(await response.read(MAX_REFUSAL_BYTES))
+        except (RemoteProtocolError, TimeoutError):
             words = ""
         why = f"the server asks us to wait ({response.status}{f': {words}' if words else ''})"
         if after_s > self._policy.longest_retry_s:
             return Failure("server_busy", f"{why}, for {after_s:g} s", retryable=True)
+        call.refusals += 1
+        if call.refusals > self._policy.most_busy:
+            return Failure("server_busy", f"{why}, again and again", retryable=True)
         call.sent = False
-        log.info("%s; trying again in %g s", why, after_s, extra={"event": "busy"})
+        # (Without its words: they may be anything.)
+        log.info("the server asks us to wait %g s", after_s, extra={"event": "busy"})
         return _Again(after_s)
 
     async def _renew(self, response: ClientResponse) -> bool:
@@ -246,15 +253,18 @@ class Caller:
         content_type, location = response.header(b"content-type") or b"", response.header(b"location")
         failure = describe_status(response.status, content_type, location, call.method)
         try:
-            message = jsonrpc.parse_refusal(await response.read(self._policy.max_message_bytes))
-        except RemoteProtocolError:
+            async with asyncio.timeout(REFUSAL_S):
+                message = jsonrpc.parse_refusal(await response.read(MAX_REFUSAL_BYTES))
+        except (RemoteProtocolError, TimeoutError):
             message = None
         # What only people can put right, they hear of on stderr too.
-        if failure.reason in FOR_PEOPLE and (message is None or response.status in (401, 403)):
+        is_told = self._policy.tells_people and failure.reason in FOR_PEOPLE
+        if is_told and (message is None or response.status in (401, 403)):
             log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
         if message is None:
             return failure
-        if standing.session is not None and means_forgotten(response.status, message):
+        in_session = standing.session is not None and not call.reopened
+        if in_session and means_forgotten(response.status, message):
             return await self._reopen(call, standing)
         await self._hearing.hear(jsonrpc.with_id(message, call.id), standing)
         return None

@@ -18,6 +18,7 @@ class Call:
         "line",
         "message",
         "method",
+        "refusals",
         "renewed",
         "reopened",
         "sent",
@@ -39,6 +40,8 @@ class Call:
         self.cancelled = False
         self.renewed = False
         """The server wanted other credentials, once."""
+        self.refusals = 0
+        """How often the server asked to come back later."""
         self.reopened = False
         """The server forgot the session under it, once."""
         self.session: bytes | None = None

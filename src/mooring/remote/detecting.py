@@ -73,10 +73,12 @@ async def speaks_modern(endpoint: Endpoint, policy: RemotePolicy) -> bool:
         AnswerLost: it does not answer.
     """
     response = await _ask_era(endpoint, policy)
-    if response.status == 401 and await endpoint.credentials.renew(401, response.header(b"www-authenticate")):
-        response.close()
-        response = await _ask_era(endpoint, policy)
     try:
+        if response.status == 401:
+            challenge = response.header(b"www-authenticate")
+            if await endpoint.credentials.renew(401, challenge):
+                response.close()
+                response = await _ask_era(endpoint, policy)
         kind = response.header(b"content-type") or b""
         meaning = judge(response.status, kind, None, in_session=False).meaning
         budget = Budget(policy.budget_bytes)

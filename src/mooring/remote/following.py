@@ -91,8 +91,12 @@ class Follower:
                     return Ending.DONE
             finally:
                 opened.close()
+            went_on = messages.last_event_id != last_event_id
             last_event_id, pause_s = messages.last_event_id, wait_s(messages.retry_ms, self._policy)
-            refused, delays = 0, delays_s(self._policy)
+            if went_on or not is_rest:
+                refused, delays = 0, delays_s(self._policy)
+            else:  # it is resumed, and says nothing
+                refused += 1
         return Ending.REFUSED
 
     async def _open(
@@ -111,7 +115,7 @@ class Follower:
             return _Later()
         except AnswerLost as error:
             log.debug("a stream could not be opened: %s", error.message)
-            return _Later()
+            return _Later(was_refused=is_waited_for)
         verdict = judge(
             response.status,
             response.header(b"content-type") or b"",

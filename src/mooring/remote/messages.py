@@ -98,7 +98,8 @@ class Events:
                 raise
             for event in events:
                 self._held.clear()
-                self.last_event_id = event.id or self.last_event_id
+                if event.id and event.id.isprintable():  # (what no header can say cannot be asked for)
+                    self.last_event_id = event.id
                 self.retry_ms = event.retry_ms if event.retry_ms is not None else self.retry_ms
                 if event.data:
                     self._ready.append(event)

@@ -111,9 +111,12 @@ class Notes:
             await asyncio.wait([note.barrier])
         if note.generation is None:
             note.generation = self._session.standing.generation
-        for delay_s in delays_s(self._policy):
+        for attempt, delay_s in enumerate(delays_s(self._policy), 1):
             again = await self._attempt(note)
             if again is None:
+                return
+            if attempt >= self._policy.most_busy:
+                log.warning("%s was dropped: the server does not take it", note.what)
                 return
             await asyncio.sleep(max(again, delay_s) if again else 0)
 

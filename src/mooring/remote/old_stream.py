@@ -262,6 +262,9 @@ class OldSession(RemoteSession):
                 await self._hear(data, self.standing)
         except RemoteProtocolError as error:
             why, code = error.message, error.code if error.code in TOLD_ALIKE else code
+        except Exception:  # a bug of ours: never a session that seems to be up, and hears nothing
+            log.exception("a stream could not be read")
+            why = "Mooring failed to read the stream; its log says more"
         if asyncio.get_running_loop().time() - since > self._policy.longest_wait_s:
             self._delays = delays_s(self._policy)
         self._cut(why, code)

@@ -35,7 +35,13 @@ class RemotePolicy:
     most_repeats: int = 2
     """How often a read is sent again of which the answer got lost: it may be what kills the server."""
     most_refused_resumes: int = 10
-    """Errors in a row in place of a stream that is to be resumed."""
+    """Errors in a row in place of a stream that is to be resumed, or streams that say nothing."""
+    most_busy: int = 100
+    """How often a server may ask to come back later with one call, or one notification."""
+    most_handshakes: int | None = None
+    """Attempts to open a session anew that the server does not answer; None: for ever, as clients wait."""
+    tells_people: bool = True
+    """What only people can put right is logged in full; not where somebody else tells it, without secrets."""
 
     note_timeout_s: float = 30.0
     """For a server to take a notification, an answer, or to begin a stream."""

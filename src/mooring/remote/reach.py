@@ -96,11 +96,11 @@ class Reach:
             await asyncio.sleep(delay_s)
             try:
                 await self._client.connect()
-            except NotTrusted:
-                break  # somebody answers: what is wrong is told to whoever asks next
             except NotSent as error:
                 log.debug("still not there: %s", error.message)
                 self._why = error
+                if isinstance(error, NotTrusted) and self._policy.patience_s is None:
+                    break  # somebody answers: who would wait for ever is told what is wrong
                 continue
             about = {"event": "reachable", "url": self._url}
             log.log(self._levels[1], "%s can be reached", self._url, extra=about)

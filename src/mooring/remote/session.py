@@ -153,7 +153,7 @@ class RemoteSession:
 
     async def _ask(self, line: bytes, id: Id | None, standing: Standing) -> tuple[bytes | None, Envelope]:
         """Session and answer to a message of ours (an empty one to a notification)."""
-        for delay_s in delays_s(self._policy):
+        for attempt, delay_s in enumerate(delays_s(self._policy), 1):
             await self._reach.wait()
             try:
                 return await self._ask_once(line, id, standing)
@@ -164,6 +164,8 @@ class RemoteSession:
             except AnswerLost as error:
                 # Each of these may be said twice.
                 log.debug("no answer while the session is opened anew: %s", error.message)
+                if self._policy.most_handshakes is not None and attempt >= self._policy.most_handshakes:
+                    raise
             await asyncio.sleep(delay_s)
         raise AssertionError("unreachable")  # pragma: no cover
 

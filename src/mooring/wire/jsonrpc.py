@@ -275,7 +275,12 @@ class _ErrorObject(msgspec.Struct):
     code: int = INTERNAL_ERROR
 
 
+class _ErrorWords(msgspec.Struct):
+    message: str = ""
+
+
 _decode_error = msgspec.json.Decoder(_ErrorObject).decode
+_decode_words = msgspec.json.Decoder(_ErrorWords).decode
 
 
 def error_code_of(response: Envelope) -> int:
@@ -294,6 +299,14 @@ _ERROR_CODES: dict[type[MooringError], int] = {
     ServerFailed: INTERNAL_ERROR,
     RemoteProtocolError: INVALID_REQUEST,
 }
+
+
+def error_message_of(response: Envelope) -> str:
+    """What its error says, if it is a text."""
+    try:
+        return _decode_words(response.error).message
+    except MALFORMED:
+        return ""
 
 
 def error_code(error: MooringError) -> int:

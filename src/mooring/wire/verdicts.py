@@ -9,11 +9,13 @@
 | any other | | refused: the body says why if it is a JSON-RPC error, or else we do |
 """
 
+import re
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
+from mooring.wire import jsonrpc
 from mooring.wire.failures import Failure
 from mooring.wire.jsonrpc import Envelope
 from mooring.wire.memory import READS
@@ -37,6 +39,14 @@ _MODERN_READS = frozenset(
 _EXECUTED_BY_NONE = frozenset({400, 401, 403, 404, 405, 406, 413, 414, 415, 421, 429, 431})
 """Refused for what the message is or who sent it: before anything was done."""
 
+_NO_SESSION = re.compile(
+    r"(?:no|not a|invalid|missing|unknown|expired|without a?)\s(?:\w+\s)?(?:or\s\w+\s)?"
+    r"(?:mcp[ -])?session(?:[ -]id)?\b"
+    r"|session(?:[ -]id)?\s(?:header\s)?(?:is\s|was\s|has\s)?"
+    r"(?:not found|invalid|missing|unknown|expired|required|not valid)"
+    r"|server (?:is )?not initialized",
+    re.IGNORECASE,
+)
 FOR_PEOPLE = frozenset({"unauthorized", "forbidden", "not_mcp", "redirected"})
 """Reasons of refusals that only people can put right."""
 OTHER_ERA = frozenset({"not_mcp", "http_400"})
@@ -86,8 +96,11 @@ def judge(status: int, content_type: bytes, retry_after: bytes | None, *, in_ses
 
 
 def means_forgotten(status: int, message: Envelope) -> bool:
-    """Does a 400 say what should be a 404? Servers made after the SDK's example do: "No valid session ID"."""
-    return status == 400 and b"session" in bytes(message.error).lower()
+    """Does a 400 say what should be a 404? Servers made after the SDK's example do: "No valid session ID".
+
+    Only if it can mean nothing else: what is refused so was not executed, and is sent again.
+    """
+    return status == 400 and _NO_SESSION.search(jsonrpc.error_message_of(message)) is not None
 
 
 def parse_retry_after(value: bytes | None) -> float | None:
@@ -122,11 +135,15 @@ def words_of_refusal(body: bytes) -> str:
     return "".join(c for c in text if c.isprintable())[:MAX_WORDS]
 
 
+def _printable(value: bytes) -> str:
+    return "".join(c for c in value.decode("latin-1") if c.isascii() and c.isprintable())
+
+
 def describe_status(status: int, content_type: bytes, location: bytes | None, method: str) -> Failure:
     """The words for a refusal whose body says nothing that a client could be told."""
     retryable = status in _EXECUTED_BY_NONE or is_read(method)
     if status == 200:
-        kind = content_type.decode("latin-1")[:80] or "nothing at all"
+        kind = _printable(content_type)[:80] or "nothing at all"
         text = f"what answers there is not an MCP server: it sends {kind}, not JSON or events"
         return Failure("not_mcp", text, retryable)
     if status == 401:
@@ -145,7 +162,7 @@ def describe_status(status: int, content_type: bytes, location: bytes | None, me
         )
         return Failure("not_mcp", text, retryable)
     if 300 <= status < 400:
-        where = location.decode("latin-1")[:200] if location else "elsewhere"
+        where = _printable(location)[:200] if location else "elsewhere"
         return Failure("redirected", f"the server is now at {where} ({status}): give that URL", True)
     executed = "" if retryable else f"; {method} may have been executed"
     return Failure(f"http_{status}", f"the server answers with HTTP status {status}{executed}", retryable)

@@ -5,6 +5,7 @@ spare. Nothing is under way with it. It is held while it is told of; then it goe
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from mooring.errors import RemoteProtocolError
@@ -40,8 +41,11 @@ class Departure:
         *,
         session: Session | None = None,
         trunk: Trunk | None = None,
+        on_gone: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_gone`: what is to be done with the instance that stays."""
         self.session = session
+        self._on_gone = on_gone
         self._crew = crew
         self._proxy = proxy
         self._instance = instance
@@ -84,6 +88,7 @@ class Departure:
             self._proxy.part(self.session)
         if self._instance is not None and self._crew.has(self._instance):
             self._crew.part_with(self._instance)
+        self._on_gone()
 
 
 class Moving:
@@ -121,8 +126,11 @@ class Moving:
             if trunk is not None and channel is None:
                 return None
         lent = self._crew.lent.get(channel) if channel is not None and session.link.is_live else None
-        if lent is None or lent.instance.stays:
+        if lent is None:
             return Departure(self._crew, self._proxy, None, session=session)
+        if lent.instance.stays:
+            let_go = partial(self.on_useless, lent.instance)
+            return Departure(self._crew, self._proxy, None, session=session, on_gone=let_go)
         if lent.instance.describe() is None:
             return None
         return Departure(self._crew, self._proxy, lent.instance, session=session, trunk=trunk)

@@ -27,6 +27,10 @@ log = logging.getLogger("mooring.workload")
 
 LOOK_AGAIN_S = 1.0
 """After an instance could not be made, while nobody else tries."""
+TROUBLE_S = 1.0
+"""So long nobody else is let run into the trouble that a server elsewhere was just in."""
+TROUBLE_AGAIN_S, LONGEST_TROUBLE_S = 5.0, 60.0
+"""Before we look again by ourselves, more and more seldom; a call does it sooner."""
 PROGRESS_S = 0.1
 """Between two reports of a pull."""
 MB = 1_000_000
@@ -47,6 +51,10 @@ class Obstacles:
         self._look_again: asyncio.TimerHandle | None = None
         self._told = ""
         self._paused: set[Instance] = set()
+        self._trouble: Unavailable | None = None
+        self._trouble_until = 0.0
+        self._troubles = 0
+        """In a row."""
         self._progress_at = 0.0
         self._layers_done = -1
 
@@ -66,9 +74,31 @@ class Obstacles:
             self._look_again = asyncio.get_running_loop().call_later(wait_s, self._look)
         self._explain(error)
 
+    def in_trouble(self, failure: Failure) -> None:
+        """An instance could be had, but what answered in place of the server was this."""
+        error = Unavailable(f"{self._name}: {failure.message}", code=failure.reason)
+        loop = asyncio.get_running_loop()
+        self._trouble, self._trouble_until = error, loop.time() + TROUBLE_S
+        self._troubles += 1
+        if self._look_again is None:
+            wait_s = min(TROUBLE_AGAIN_S * 2 ** min(self._troubles - 1, 10), LONGEST_TROUBLE_S)
+            self._look_again = loop.call_later(wait_s, self._look)
+        self._explain(error, ReasonCode.UNREACHABLE)
+
+    @property
+    def trouble(self) -> Unavailable | None:
+        """What another attempt would meet, as one did a moment ago."""
+        is_fresh = asyncio.get_running_loop().time() < self._trouble_until
+        return self._trouble if is_fresh else None
+
+    @property
+    def is_waiting(self) -> bool:
+        """It is known when somebody looks again."""
+        return self._look_again is not None
+
     def none(self) -> None:
-        """One was made."""
-        self._told = ""
+        """One works."""
+        self._told, self._troubles, self._trouble = "", 0, None
 
     def on_engine(self, trouble: MooringError | None, *, others_working: bool) -> None:
         """What instances run in does not answer any more, or (None) answers again."""
@@ -93,19 +123,21 @@ class Obstacles:
             about = {"event": "pulling", "server": self._name}
             log.info("%s: %s", self._name, pull_in_words(progress), extra=about)
 
-    def _explain(self, error: MooringError) -> None:
-        """In the log once, until an instance could be made."""
+    def _explain(self, error: MooringError, code: ReasonCode | None = None) -> None:
+        """In the log once, until an instance works."""
         if error.message != self._told:
             self._told = error.message
             hint = f" ({error.hint})" if error.hint else ""
             log.warning("%s%s", error.message, hint, extra={"event": error.code, "server": self._name})
-        if self._supervisor.state is State.STARTING and (code := REASONS.get(error.code)) is not None:
+        code = code or REASONS.get(error.code)
+        if self._supervisor.state is State.STARTING and code is not None:
             self._supervisor.explain(Reason(code, error.message, error.hint))
 
     def _look(self) -> None:
         if self._look_again is not None:
             self._look_again.cancel()
             self._look_again = None
+        self._trouble = None
         self._try_again()
 
     # Servers elsewhere that do not answer as they should
@@ -118,6 +150,7 @@ class Obstacles:
             self._supervisor.explain(Reason(ReasonCode.CALLS_FAIL, failure.message))
         elif self._supervisor.reason.code is ReasonCode.CALLS_FAIL:
             self._supervisor.explain(Reason(ReasonCode.WORKING))
+            self._tell_paused()
 
     # Instances that do not answer because somebody wants it so
 

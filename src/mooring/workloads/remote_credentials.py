@@ -5,11 +5,14 @@ a secret that was changed is used. Where nobody has given an `Authorization`, `m
 """
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from mooring.errors import MooringError, UserError
+from mooring.http.client_proxies import Proxies
 from mooring.oauth.credentials import OAuthCredentials
+from mooring.oauth.fetching import through
 from mooring.oauth.keeping import aside
 from mooring.oauth.login import LoginState, status
 from mooring.remote.options import RemoteOptions, may_be_value
@@ -37,7 +40,10 @@ class RemoteCredentials:
         given = {header.lower() for header in (*options.headers, *options.header_references)}
         self._login: OAuthCredentials | None = None
         if state is not None and "authorization" not in given and not options.url.startswith("unix:"):
-            self._login = OAuthCredentials(options.url, state, name=name, ca_file=options.ca_file)
+            network = through(Proxies.from_environment(os.environ))
+            self._login = OAuthCredentials(
+                options.url, state, name=name, ca_file=options.ca_file, network=network
+            )
         self._is_logged_in = False
 
     @property
@@ -80,7 +86,8 @@ class RemoteCredentials:
         """The server did not accept them. True: there are others by now."""
         if self._login is not None:
             await self.look_for_login()
-            return self._is_logged_in and await self._login.renew(status, challenge)
+            if self._is_logged_in and await self._login.renew(status, challenge):
+                return True
         if status != 401 or not self._has_references:
             return False
         before = self._looked_up

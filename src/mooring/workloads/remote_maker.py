@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Literal
 
@@ -36,8 +35,12 @@ __all__ = ["RemoteMaker", "parse_address"]
 
 log = logging.getLogger("mooring.workload")
 
-PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""Between two attempts to reach a server; the last repeats."""
+LONGEST_PAUSE_S = 30.0
+"""Between two attempts to reach a server."""
+LOOK_AGAIN_S = 30.0
+"""By ourselves, after one that does not answer; of one that can be reached again we are told."""
+MOST_ATTEMPTS = 4
+"""At anything that a server does not do, before its caller is told."""
 LONGEST_RETRY_S = 10.0
 """A server that says it is busy for longer is not waited for: its caller is told."""
 
@@ -68,8 +71,12 @@ class RemoteMaker:
         self._policy = RemotePolicy(
             max_message_bytes=definition.sessions.max_message_bytes,
             patience_s=0,
-            longest_wait_s=PAUSES_S[-1],
+            longest_wait_s=LONGEST_PAUSE_S,
             longest_retry_s=LONGEST_RETRY_S,
+            most_refused_resumes=MOST_ATTEMPTS,
+            most_busy=MOST_ATTEMPTS,
+            most_handshakes=MOST_ATTEMPTS,
+            tells_people=False,
         )
         self._client: Client | None = None
         self._reach: Reach | None = None
@@ -80,8 +87,7 @@ class RemoteMaker:
         self._is_modern: bool | None = None
         """It can be spoken to without a handshake; None: that is not known yet."""
         self._detecting = asyncio.Lock()
-        self._pauses = _pauses()
-        self._is_closing = False
+        self._closing: asyncio.Task[None] | None = None
 
     programs = ()
     """See `Maker`: none is ours."""
@@ -110,7 +116,7 @@ class RemoteMaker:
         await self._credentials.look_for_login()
         client, reach = self._open()
         if not reach.is_up:
-            raise self._unreachable(reach.why)
+            raise self._unreachable(reach.why)  # which tells when it is not so any more
         try:
             await client.connect()
         except NotSent as error:
@@ -118,7 +124,6 @@ class RemoteMaker:
             raise self._unreachable(error) from error
         kind = await self._transport(client, reach)
         self._check_open()
-        self._pauses = _pauses()
         self._made += 1
         instance = RemoteInstance(self._made, self._clock(), on_ended=lambda: self._forget(instance))
         instance.on_trouble = self._on_trouble
@@ -133,7 +138,7 @@ class RemoteMaker:
         return instance
 
     def _check_open(self) -> None:
-        if self._is_closing:
+        if self._closing is not None:
             raise Unavailable(f"{self._name}: Mooring is shutting down", code="shutting_down")
 
     def adopt(self, passed: Passed) -> Instance:
@@ -149,8 +154,12 @@ class RemoteMaker:
             instance.hurry()
 
     async def aclose(self) -> None:
-        """End all sessions there, and close the connections."""
-        self._is_closing = True
+        """End all sessions there, and close the connections. Cancelling the wait does not cut it short."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name=f"close {self._name}")
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         # At once: a server that does not answer takes its time for each.
         await asyncio.gather(*(instance.stop() for instance in self.instances))
         await self._credentials.aclose()
@@ -206,7 +215,7 @@ class RemoteMaker:
     def _unreachable(self, why: NotSent | AnswerLost) -> Unavailable:
         text = f"{self._name}: {self._options.shown_url} cannot be reached: {why.message}"
         hint = why.hint or "nothing is lost: it is tried again and again"
-        return Unavailable(text, code="unreachable", hint=hint, retry_after_s=next(self._pauses))
+        return Unavailable(text, code="unreachable", hint=hint, retry_after_s=LOOK_AGAIN_S)
 
     def _forget(self, instance: RemoteInstance) -> None:
         self._instances.pop(instance.n, None)
@@ -221,7 +230,3 @@ def parse_address(options: RemoteOptions, proxies: Proxies) -> tuple[Origin, str
         client_key=options.client_key,
         proxies=proxies,
     )
-
-
-def _pauses() -> "chain[float]":
-    return chain(PAUSES_S, repeat(PAUSES_S[-1]))

@@ -6,13 +6,12 @@ each name, and who waits too long is told.
 """
 
 import asyncio
-import threading
-from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from mooring.errors import MooringError, Unavailable, UserError
+from mooring.errors import MooringError, UserError
 from mooring.secrets.resolving import NOTHING, Resolved, Resolver
+from mooring.secrets.threads import in_thread
 from mooring.workloads.definition import ServerOptions
 
 __all__ = ["Resolving"]
@@ -47,40 +46,21 @@ class Resolving:
                 hint="unlock the keyring, or see whether the disk of the file answers",
             ) from None
 
-    def _begin(self, options: ServerOptions, turn: asyncio.Lock) -> "asyncio.Future[Resolved]":
+    async def _begin(self, options: ServerOptions, turn: asyncio.Lock) -> Resolved:
         """A look, which keeps the turn until it is over, whether anybody still waits for it or not."""
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[Resolved] = loop.create_future()
 
-        def end(outcome: Resolved | BaseException) -> None:
-            turn.release()
-            if found.cancelled():
-                return
-            if isinstance(outcome, Resolved):
-                found.set_result(outcome)
-            else:
-                found.set_exception(outcome)
-
-        def look() -> None:
-            outcome: Resolved | BaseException
+        def look() -> Resolved:
             try:
-                outcome = self._resolver.resolve(options.elsewhere)
+                return self._resolver.resolve(options.elsewhere)
             except MooringError as error:
-                outcome = UserError(f"{options.name}: {error.message}", code=error.code, hint=error.hint)
-            except BaseException as error:
-                outcome = error
-            with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-                loop.call_soon_threadsafe(end, outcome)
+                raise UserError(
+                    f"{options.name}: {error.message}", code=error.code, hint=error.hint
+                ) from None
 
-        # Not one of an executor: those are waited for at exit, and this one may hang.
-        thread = threading.Thread(target=look, name=f"references of {options.name}", daemon=True)
         try:
-            thread.start()
-        except RuntimeError:
+            looking = in_thread(look, f"the references of {options.name}")
+        except BaseException:
             turn.release()
-            raise Unavailable(
-                f"{options.name}: the system has no thread left to read its references",
-                code="no_resources",
-                hint="raise the limit of processes: ulimit -u (systemd: TasksMax=)",
-            ) from None
-        return found
+            raise
+        looking.add_done_callback(lambda _: turn.release())
+        return await asyncio.shield(looking)

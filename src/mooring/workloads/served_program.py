@@ -76,6 +76,7 @@ class Program:
             first_wait_s=FIRST_LOOK_S,
             longest_wait_s=LONGEST_LOOK_S,
             patience_s=sessions.recovery_wait_s,
+            tells_people=False,
         )
         self._deaf_s = PATIENCE * sessions.recovery_wait_s
         self._deafness: asyncio.TimerHandle | None = None
@@ -152,11 +153,11 @@ class Program:
 
     async def aclose(self) -> None:
         """After its end, or that of all sessions: leave no connection."""
-        if self._deafness is not None:
-            self._deafness.cancel()
         self._opening.cancel()
         await asyncio.gather(self._opening, return_exceptions=True)
         await self._reach.aclose()
+        if self._deafness is not None:  # last: `_on_reach` may have set it meanwhile
+            self._deafness.cancel()
         await self._client.aclose()
 
     # What the program writes to stdout, and its exit: `Receiver`

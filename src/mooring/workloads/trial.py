@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from mooring.errors import MooringError, ServerFailed, Unavailable
+from mooring.errors import MooringError, ServerFailed
 from mooring.proxy.proxy import Proxy
 from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.supervisor import Supervisor
@@ -20,8 +20,6 @@ __all__ = ["Trial"]
 
 log = logging.getLogger("mooring.workload")
 
-AGAIN_S = 5.0
-"""After a server elsewhere has answered with trouble of its own."""
 SLOW_START_S = 5.0
 """After this, whoever looks at the terminal is told that we still wait."""
 
@@ -34,7 +32,7 @@ class Trial:
         name: str,
         proxy: Proxy,
         supervisor: Supervisor,
-        on_obstacle: Callable[[Unavailable], None] = lambda error: None,
+        on_obstacle: Callable[[Failure], None] = lambda error: None,
         hint: str = NOT_MCP_HINT,
     ) -> None:
         """`on_obstacle`: through no fault of the server it could not be spoken to, for now.
@@ -49,6 +47,8 @@ class Trial:
         self._proxy = proxy
         self._supervisor = supervisor
         self._on_obstacle = on_obstacle
+        self.can_log_in = False
+        """Whoever it asks for a login can do that with Mooring."""
         self._hint = hint
 
     async def run(self, channel: Instance, works: Callable[[], None]) -> str:
@@ -63,7 +63,7 @@ class Trial:
         except ServerFailed as error:
             error.message = noise.mask(error.message)
             if (trouble := channel.trouble) is not None and trouble.reason not in OTHER_ERA:
-                return self._tell_trouble(trouble)
+                return self._tell_trouble(trouble._replace(message=noise.mask(trouble.message)))
             if error.code == "initialize_refused" and await self._speaks_modern():
                 return "it speaks another era"
             if error.code != "server_exited":
@@ -80,14 +80,14 @@ class Trial:
         return "it works"
 
     def _tell_trouble(self, trouble: Failure) -> str:
-        """It is elsewhere, and what answered was not it."""
+        """It speaks HTTP, and what answered was no server of MCP."""
         if trouble.reason in FOR_PEOPLE:
-            hint = f"mooring login {self._name}" if trouble.reason == "unauthorized" else ""
+            wants_login = trouble.reason == "unauthorized" and self.can_log_in
+            hint = f"mooring login {self._name}" if wants_login else ""
             error = ServerFailed(trouble.message, code=trouble.reason, hint=hint)
             self._supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
         else:
-            text = f"{self._name}: {trouble.message}"
-            self._on_obstacle(Unavailable(text, code="unreachable", retry_after_s=AGAIN_S))
+            self._on_obstacle(trouble)
         return trouble.message
 
     async def _learn_of_pings(self, probe: Probe, channel: Instance) -> None:

@@ -21,7 +21,7 @@ from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
 from mooring.secrets.masking import Mask
-from mooring.supervise.reasons import ReasonCode
+from mooring.supervise.reasons import Reason, ReasonCode
 from mooring.supervise.snapshot import Snapshot, SupervisedSoFar
 from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
@@ -136,7 +136,8 @@ class Workload:
         )
         self._crew = Crew(maker)
         hint = hint_if_silent(definition.served)
-        self.trial = Trial(self.name, self.proxy, self.supervisor, self._obstacles.met, hint)
+        self.trial = Trial(self.name, self.proxy, self.supervisor, self._obstacles.in_trouble, hint)
+        self.trial.can_log_in = definition.remote is not None
         self.moving = Moving(self._crew, self.proxy, self.supervisor)
         self.moving.on_useless = lambda instance: self.release(instance, "nobody can use it")
         self._spares_lost = 0
@@ -223,6 +224,8 @@ class Workload:
     async def acquire(self, *, expendable: bool = False) -> Channel:
         """An instance nobody has spoken to: one that comes back, a spare, or a new one."""
         await self.supervisor.admit()
+        if not expendable and (trouble := self._obstacles.trouble) is not None:
+            raise trouble
         instance = None if expendable else await self._regain()
         if instance is None and (instance := self._crew.take_spare()) is not None:
             self._spares_lost = 0  # this one stayed
@@ -248,6 +251,7 @@ class Workload:
     def _note_works(self, channel: Channel) -> None:
         if (lent := self._crew.lent.get(channel)) is not None:
             self._crew.working.add(channel)
+            self._obstacles.none()
             self.supervisor.instance_spoke(lent.instance.n)
 
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
@@ -256,7 +260,9 @@ class Workload:
         if lent is None:
             return
         reason = self.mask(reason)  # it may be what the server said
-        if failed:
+        if failed and self.definition.remote is not None and (trouble := lent.instance.trouble) is not None:
+            self._lose_elsewhere(trouble)
+        elif failed:
             # First: those that are sessions with the same program do not work any more either.
             self._crew.maker.replace(lent.instance, reason)
             self._on_failed(lent, reason)
@@ -264,6 +270,13 @@ class Workload:
         self.settle()
         # It may have been the only one that tried whether the server works.
         asyncio.get_running_loop().call_soon(self._someone_must_try)
+
+    def _lose_elsewhere(self, trouble: Failure) -> None:
+        """What runs elsewhere is not ours to restart, so that nothing is counted: it is looked at again."""
+        trouble = trouble._replace(message=self.mask(trouble.message))
+        self._obstacles.in_trouble(trouble)
+        reason = Reason(ReasonCode.UNREACHABLE, trouble.message)
+        self.supervisor.unusable(reason, others_working=bool(self._crew.working))
 
     def doubt_handshakes(self) -> bool:
         """See `Backend`: here nothing is known of eras."""
@@ -303,7 +316,6 @@ class Workload:
         if self._is_unwanted:
             self._dismiss(instance, "somebody has removed another")
             raise Unavailable(f"{self.name} is ending", code="shutting_down")
-        self._obstacles.none()
         self.supervisor.instance_started(instance.n, instance.started_at)
         log.debug(
             "%s: %s started", self.name, instance.title, extra=self._about(instance, "instance_started")
@@ -544,8 +556,8 @@ class Workload:
             asyncio.get_running_loop().call_soon(self._someone_must_try)
 
     def _someone_must_try(self) -> None:
-        if self._is_parted or self._crew.maker.may_return:
-            return  # it is another's to do; or what is to come back is not there yet
+        if self._is_parted or self._crew.maker.may_return or self._obstacles.is_waiting:
+            return  # it is another's to do; or what is to come back is not there yet; or it is known when
         if self.supervisor.state is State.STARTING and not self._someone_tries():
             self._spawn(self._try(), "probing")
 

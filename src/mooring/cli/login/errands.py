@@ -18,7 +18,7 @@ from mooring.cli.terminal.words import tell
 from mooring.errors import UserError
 from mooring.host.places import find_places
 from mooring.http.client_proxies import Proxies
-from mooring.oauth.fetching import INTERNET
+from mooring.oauth.fetching import through
 from mooring.oauth.login import ClientGiven, LoggedIn, login, logout
 from mooring.secrets.references import parse
 from mooring.secrets.resolving import Resolver
@@ -69,7 +69,7 @@ def log_in(
             client=client,
             ca_file=where.ca_file,
             timeout_s=timeout,
-            network=INTERNET._replace(proxies=Proxies.from_environment(os.environ)),
+            network=through(Proxies.from_environment(os.environ)),
         )
     )
     click.echo(json.dumps(_as_json(where, found), indent=2) if as_json else _told(where, found))
@@ -86,7 +86,7 @@ def log_out(server: str, *, as_json: bool) -> int:
             where.url,
             find_places(os.environ).state,
             ca_file=where.ca_file,
-            network=INTERNET._replace(proxies=Proxies.from_environment(os.environ)),
+            network=through(Proxies.from_environment(os.environ)),
         )
     )
     if as_json:

@@ -23,6 +23,8 @@ from mooring.cli.uninstall.client_files import ClientFiles
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.harbouring import containers_left, end_containers_left, known_owner
 from mooring.host.places import Places, find_places
+from mooring.http.client_proxies import Proxies
+from mooring.oauth.fetching import through
 from mooring.oauth.keeping import logins_folder
 from mooring.oauth.login import LoginState, logout, statuses
 from mooring.runtimes.containers.logbook import Logbook
@@ -165,7 +167,7 @@ def _logins(places: Places) -> list[str]:
 def _log_out(places: Places, servers: list[str]) -> None:
     """Revoked where that can be done; forgotten in any case."""
     for server in servers:
-        asyncio.run(logout(server, places.state))
+        asyncio.run(logout(server, places.state, network=through(Proxies.from_environment(os.environ))))
 
 
 def _made(places: Places, client_files: ClientFiles) -> list[Path]:

@@ -119,6 +119,11 @@ class Conversation:
         return sum(not call.is_stream for call in self._calls.values())
 
     @property
+    def calls_sent(self) -> int:
+        """Those of them that the server may have."""
+        return sum(call.sent and not call.is_stream for call in self._calls.values())
+
+    @property
     def unsent(self) -> set[int]:
         """The lines of calls of which nothing has gone out so far, by identity."""
         return {id(call.line) for call in self._calls.values() if not call.sent}

@@ -31,7 +31,7 @@ from mooring.workloads.makers import Ears, Instance, Passed
 from mooring.workloads.remote_credentials import LookUp, RemoteCredentials
 from mooring.workloads.remote_instance import RemoteInstance, limits_of
 
-__all__ = ["RemoteMaker", "parse_address"]
+__all__ = ["RemoteMaker", "origin_of"]
 
 log = logging.getLogger("mooring.workload")
 
@@ -194,7 +194,7 @@ class RemoteMaker:
     def _open(self) -> tuple[Client, Reach]:
         """Raises UserError if the address, or a file that goes with it, is no good."""
         if self._client is None or self._reach is None:
-            origin, self._target = parse_address(self._options, Proxies.from_environment(os.environ))
+            origin, self._target = origin_of(self._options, Proxies.from_environment(os.environ))
             self._client = Client(origin, limits_of(self._sessions))
             self._reach = Reach(
                 self._client, self._options.shown_url, self._policy, self._on_reach, is_told=False
@@ -221,7 +221,7 @@ class RemoteMaker:
         self._instances.pop(instance.n, None)
 
 
-def parse_address(options: RemoteOptions, proxies: Proxies) -> tuple[Origin, str]:
+def origin_of(options: RemoteOptions, proxies: Proxies) -> tuple[Origin, str]:
     """Raises UserError if the address, or a file that goes with it, is no good."""
     return parse_url(
         options.url,

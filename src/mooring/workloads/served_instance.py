@@ -141,9 +141,7 @@ class ServedInstance(RemoteInstance):
     @property
     def calls_sent(self) -> int:
         """Calls that may still be answered."""
-        if (conversation := self._conversation) is None:
-            return 0
-        return max(0, conversation.calls_in_flight - len(conversation.unsent))
+        return 0 if self._conversation is None else self._conversation.calls_sent
 
     def lose(self, exit: ExitLike) -> None:
         """Its program is no more; there is nobody to take leave of. Not if it was to end anyway."""

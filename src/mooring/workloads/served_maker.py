@@ -66,6 +66,8 @@ class ServedMaker:
         self._starting = asyncio.Lock()
         self._last_end: tuple[int, list[int]] = (0, [])
         """The program that ended last, and its sessions: what excuses that may be learnt later."""
+        self._excused_early = 0
+        """The program that was excused before its sessions had heard of its end."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._made = 0
         self._closing: asyncio.Task[None] | None = None
@@ -164,7 +166,7 @@ class ServedMaker:
 
     def _on_deaf(self, program: Program) -> None:
         """It runs, and has not listened for a while."""
-        exit = _Deaf(None, None)
+        exit = _ListensNoMore(None, None)
         self._discard(program, program.in_use, exit, exit)
 
     def _discard(
@@ -198,6 +200,8 @@ class ServedMaker:
         if lost:
             self._last_end = (program.instance.n, [session.n for session in lost])
             self._ears.on_program_gone(lost, exit)
+            if self._excused_early == program.instance.n:
+                self._on_excused(program.instance.n)
         else:
             text = "%s (%s) ended by itself while nobody used it: %s; the next call starts it again"
             about = {"event": "server_exited", "server": self._name, "pid": program.instance.process}
@@ -261,7 +265,10 @@ class ServedMaker:
     def _on_excused(self, n: int) -> None:
         """That this program has exited was the doing of others."""
         program, sessions = self._last_end
-        for session in sessions if program == n else ():
+        if program != n:
+            self._excused_early = n  # what its sessions still hear is not over
+            return
+        for session in sessions:
             self._ears.on_excused(session)
 
     # Another Mooring
@@ -284,7 +291,7 @@ class ServedMaker:
             log.error("%s failed", task.get_name(), exc_info=error, extra={"event": "bug"})
 
 
-class _Deaf(Exit):
+class _ListensNoMore(Exit):
     """Of a program that runs on, and is given up."""
 
     def __str__(self) -> str:

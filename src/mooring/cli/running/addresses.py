@@ -14,7 +14,7 @@ from mooring.errors import UserError
 from mooring.http.client_proxies import NO_PROXIES
 from mooring.remote.options import RemoteOptions
 from mooring.secrets.references import LITERAL, parse, sort_out
-from mooring.workloads.remote_maker import parse_address
+from mooring.workloads.remote_maker import origin_of
 
 __all__ = ["NOT_ELSEWHERE", "ONLY_ELSEWHERE", "check_remote", "plan_remote", "refuse_secrets"]
 
@@ -54,7 +54,7 @@ def plan_remote(
 
 def check_remote(options: RemoteOptions) -> None:
     """Can its address, and the files that go with it, be used? Raises UserError."""
-    parse_address(options, NO_PROXIES)
+    origin_of(options, NO_PROXIES)
 
 
 def refuse_secrets(name: str, headers: Mapping[str, str]) -> None:

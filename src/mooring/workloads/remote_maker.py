@@ -17,11 +17,9 @@ from mooring.http.client import Client
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.client_proxies import Proxies
 from mooring.http.origin import Origin, parse_url
-from mooring.remote.conversation import Conversation
+from mooring.remote.conversing import converse
 from mooring.remote.detecting import detect, speaks_modern
 from mooring.remote.endpoint import Endpoint
-from mooring.remote.old_endpoint import OldEndpoint
-from mooring.remote.old_sse import OldSseConversation
 from mooring.remote.options import RemoteOptions
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
@@ -128,12 +126,17 @@ class RemoteMaker:
         instance = RemoteInstance(self._made, self._clock(), on_ended=lambda: self._forget(instance))
         instance.on_trouble = self._on_trouble
         instance.speaks_modern = bool(self._is_modern)
-        parts = (client, self._target, self._credentials, self._policy)
-        more = (reach, instance.outlet, self._policy, instance.on_outcome)
-        if kind == "sse":
-            instance.begin(OldSseConversation(OldEndpoint(*parts), *more))
-        else:
-            instance.begin(Conversation(Endpoint(*parts), *more))
+        conversation = converse(
+            kind,
+            client,
+            self._target,
+            self._credentials,
+            reach=reach,
+            outlet=instance.outlet,
+            policy=self._policy,
+            on_outcome=instance.on_outcome,
+        )
+        instance.begin(conversation)
         self._instances[instance.n] = instance
         return instance
 

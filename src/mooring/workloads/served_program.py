@@ -17,9 +17,8 @@ from mooring.http.origin import parse_url
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import ExitLike
 from mooring.remote.conversation import Conversation
+from mooring.remote.conversing import converse
 from mooring.remote.endpoint import Endpoint, Standing
-from mooring.remote.old_endpoint import OldEndpoint
-from mooring.remote.old_sse import OldSseConversation
 from mooring.remote.options import ServedOptions
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
@@ -119,11 +118,16 @@ class Program:
             session.open(self._converse(session))
 
     def _converse(self, session: ServedInstance) -> Conversation:
-        parts = (self._client, self._target, _Nobody(), self._policy)
-        more = (self._reach, session.outlet, self._policy, session.on_outcome)
-        if self._options.transport == "sse":
-            return OldSseConversation(OldEndpoint(*parts), *more)
-        return Conversation(Endpoint(*parts), *more)
+        return converse(
+            self._options.transport,
+            self._client,
+            self._target,
+            _Nobody(),
+            reach=self._reach,
+            outlet=session.outlet,
+            policy=self._policy,
+            on_outcome=session.on_outcome,
+        )
 
     # 3
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.cli.files.secret_looks import header_looks_secret, secret_name
+from mooring.cli.running.conflicts import as_options, conflict
 from mooring.cli.running.images import path_at
 from mooring.errors import UserError
 from mooring.http.client_proxies import NO_PROXIES
@@ -31,7 +32,7 @@ def plan_remote(
     if given["url"] is None:
         if wrong := sorted(ONLY_ELSEWHERE & set(chosen)):
             raise UserError(
-                f"{_options(wrong)}: works only with --url", code="url_only", hint="add --url URL"
+                f"{as_options(wrong)}: works only with --url", code="url_only", hint="add --url URL"
             )
         return None
     _check_alone(given, chosen, command)
@@ -74,19 +75,11 @@ def _check_alone(given: Mapping[str, Any], chosen: Collection[str], command: tup
     for other in ("image", "source"):
         if given[other]:
             name = "--from" if other == "source" else f"--{other}"
-            raise _conflict(f"--url takes the place of {name}", "give one or the other")
+            raise conflict(f"--url takes the place of {name}", "give one or the other")
     if command:
-        raise _conflict("--url takes the place of a command", "give one or the other")
+        raise conflict("--url takes the place of a command", "give one or the other")
     if bool(given["client_cert"]) != bool(given["client_key"]):
-        raise _conflict("--client-cert and --client-key belong together", "give both or none")
+        raise conflict("--client-cert and --client-key belong together", "give both or none")
     if wrong := sorted(NOT_ELSEWHERE & set(chosen)):
         hint = "leave it out; --header says what its requests carry"
-        raise _conflict(f"{_options(wrong)}: means nothing to a server elsewhere", hint)
-
-
-def _options(names: list[str]) -> str:
-    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
-
-
-def _conflict(message: str, hint: str) -> UserError:
-    return UserError(message, code="conflicting_options", hint=hint)
+        raise conflict(f"{as_options(wrong)}: means nothing to a server elsewhere", hint)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from mooring.cli.running.conflicts import as_options, conflict
 from mooring.cli.values import ENGINES, is_kept_by_engine
 from mooring.errors import UserError
 from mooring.runtimes.containers.endpoints import as_named
@@ -44,27 +45,24 @@ def plan_container(
 
 def _check_process(chosen: Collection[str]) -> None:
     if wrong := sorted(ONLY_OF_IMAGES & set(chosen)):
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
-        raise UserError(f"{options}: works only with --image", code="image_only", hint="add --image IMAGE")
+        raise UserError(
+            f"{as_options(wrong)}: works only with --image", code="image_only", hint="add --image IMAGE"
+        )
 
 
 def _check_image(given: Mapping[str, Any]) -> None:
     if given["source"]:
-        raise _conflict("--image takes the place of --from", "give one or the other")
+        raise conflict("--image takes the place of --from", "give one or the other")
     if given["inherit_env"]:
-        raise _conflict(
+        raise conflict(
             "--inherit-env does not go with --image: a container has the environment of its image",
             "name what it needs of yours: --pass-env NAME, or --env K=V",
         )
     if given["cwd"]:
-        raise _conflict(
+        raise conflict(
             "--cwd does not go with --image: a container begins in the folder of its image",
             "leave it out; --volume DIR:/TARGET shows it a folder of yours",
         )
-
-
-def _conflict(message: str, hint: str) -> UserError:
-    return UserError(message, code="conflicting_options", hint=hint)
 
 
 def volume_at(folder: Path, volume: Volume) -> Volume:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.cli.running.addresses import check_remote, plan_remote
+from mooring.cli.running.conflicts import conflict
 from mooring.cli.running.images import plan_container
 from mooring.cli.running.served import plan_served
 from mooring.errors import UserError
@@ -134,13 +135,13 @@ def check_server(options: ServerOptions) -> None:
 
 def _plan_listen(given: Mapping[str, Any], chosen: Collection[str]) -> ListenOptions:
     if given["unix"] and {"host", "port"} & set(chosen):
-        raise _conflict("--unix takes the place of --host and --port", "give one or the other")
+        raise conflict("--unix takes the place of --host and --port", "give one or the other")
     if given["unix"] and given["tls_cert"]:
-        raise _conflict("a unix socket is not reached over TLS", "leave out --tls-cert and --tls-key")
+        raise conflict("a unix socket is not reached over TLS", "leave out --tls-cert and --tls-key")
     if bool(given["tls_cert"]) != bool(given["tls_key"]):
-        raise _conflict("--tls-cert and --tls-key belong together", "give both or none")
+        raise conflict("--tls-cert and --tls-key belong together", "give both or none")
     if given["no_auth"] and given["token_file"]:
-        raise _conflict("--no-auth contradicts --token-file", "give one or the other")
+        raise conflict("--no-auth contradicts --token-file", "give one or the other")
     if not given["unix"] and not _is_loopback(given["host"]):
         _check_remote(given)
     return ListenOptions(
@@ -170,10 +171,6 @@ def _check_remote(given: Mapping[str, Any]) -> None:
             code="remote_without_token",
             hint="add --token-file PATH, or --no-auth if the network itself keeps strangers out",
         )
-
-
-def _conflict(message: str, hint: str) -> UserError:
-    return UserError(message, code="conflicting_options", hint=hint)
 
 
 def _path(text: str | None) -> Path | None:

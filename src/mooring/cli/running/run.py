@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from mooring.cli.clients.ids import ClientIds
+from mooring.cli.running.conflicts import as_options
 from mooring.cli.running.sources import parse_source
 from mooring.cli.terminal.layout import ServerCommand, log_options, section
 from mooring.cli.values import (
@@ -428,15 +429,11 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     return run_it(given, chosen, (*(given["source"] or ()), *ctx.obj))
 
 
-def _options(names: list[str]) -> str:
-    return ", ".join(f"--{name.removeprefix('as_').replace('_', '-')}" for name in names)
-
-
 def _run_in_background(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:
     """Give the server to the daemon, and wait until it is known whether it works."""
     if wrong := sorted(chosen & FOREGROUND_ONLY):
         raise UserError(
-            f"{_options(wrong)}: works only with --foreground",
+            f"{as_options(wrong)}: works only with --foreground",
             code="foreground_only",
             hint="add --foreground",
         )
@@ -471,7 +468,7 @@ def _clients_to_tell(asked: tuple[tuple[str, ...], ...]) -> Callable[[dict[str, 
 def _run_here(given: dict[str, Any], chosen: set[str], command: tuple[str, ...]) -> int:
     if wrong := sorted(chosen & {*BACKGROUND_ONLY, "client_refresh"}):
         raise UserError(
-            f"{_options(wrong)}: does not go with --foreground", code="background_only", hint="leave it out"
+            f"{as_options(wrong)}: does not go with --foreground", code="background_only", hint="leave it out"
         )
     # Heavy from here on.
     from mooring.cli.running.plan import plan_foreground  # noqa: PLC0415

@@ -6,7 +6,7 @@ What is wrong is found by one function, for command lines and for files; each sa
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from mooring.errors import UserError
+from mooring.cli.running.conflicts import as_option, conflict
 from mooring.remote.options import PATHS, ServedOptions
 
 __all__ = ["ONLY_SERVED", "Wrong", "plan_served", "wrong_of_served"]
@@ -26,13 +26,13 @@ class Wrong(NamedTuple):
 def plan_served(given: Mapping[str, Any], chosen: Collection[str]) -> ServedOptions | None:
     """None: it speaks otherwise. Raises UserError; for the parameters see `plan.plan_foreground`."""
     said = {name: given[name] for name in chosen}
-    if (wrong := wrong_of_served(said, _as_option)) is not None:
-        raise _conflict(wrong.text, wrong.hint)
+    if (wrong := wrong_of_served(said, as_option)) is not None:
+        raise conflict(wrong.text, wrong.hint)
     if "transport" not in said or said.get("url"):
         return None
     port_env = given["port_env"] or ""
     if port_env in dict(given["env"]):
-        raise _conflict(f"{port_env} is to be the port, and has a value", "leave the value out")
+        raise conflict(f"{port_env} is to be the port, and has a value", "leave the value out")
     transport = given["transport"]
     return ServedOptions(
         transport=transport,
@@ -82,11 +82,3 @@ def _wrong_of_container(said: Mapping[str, Any], spell: Callable[[str], str]) ->
         text = f"without a network nobody can reach {container_port}"
         return Wrong("network", text, f"leave out {spell('network')}, or choose bridge or host")
     return None
-
-
-def _as_option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _conflict(message: str, hint: str) -> UserError:
-    return UserError(message, code="conflicting_options", hint=hint)

@@ -27,7 +27,7 @@ EXAMPLES = re.findall(r"^ {4}(\S.*)$", README, re.MULTILINE)
 OUTPUT = [line for line in EXAMPLES if line.startswith("http://")]
 SNIPPETS = [line for line in EXAMPLES if line.startswith("{")]
 COMMANDS = [line for line in EXAMPLES if line not in OUTPUT + SNIPPETS]
-INTERNET = re.compile(r"pip install|-- (uvx|npx) |--from (uvx|npx):|--image ")
+INTERNET = re.compile(r"pip install|-- (uvx|npx) |--from (uvx|npx):|--image |--url https:")
 NEED_INTERNET = [line for line in COMMANDS if INTERNET.search(line)]
 PREPARATIONS = [line for line in COMMANDS if line.startswith("export ")]
 RUNS = [line for line in COMMANDS if line.startswith("mooring run ")]
@@ -45,7 +45,7 @@ def test_every_example_is_of_a_kind_that_is_tested_here() -> None:
     makes = [line for line in COMMANDS if line.startswith("make ")]
     assert sorted(COMMANDS) == sorted(NEED_INTERNET + PREPARATIONS + runnable + TELLING_CLIENTS + makes)
     assert len(runnable) == len(PREPARATIONS) == len(TELLING_CLIENTS) == len(SNIPPETS) == 1
-    assert len(NEED_INTERNET) == 4 and len(OUTPUT) == 1
+    assert len(NEED_INTERNET) == 5 and len(OUTPUT) == 1
 
 
 @LINUX_ONLY

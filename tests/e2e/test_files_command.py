@@ -312,17 +312,16 @@ async def test_a_file_of_an_ai_client_and_the_file_that_is_meant(tmp_path: Path,
             "env": {"API_KEY": "canary"},
             "disabledTools": [],
         }
-        servers = {"demo": entry, "linear": {"url": "https://mcp.linear.app/mcp"}}
+        servers = {"demo": entry, "far": {"type": "http", "url": "http://127.0.0.1:9/mcp"}}
         (work / ".mcp.json").write_text(json.dumps({"mcpServers": servers}, indent=1))
         status, out, err = await place.mooring("up", "--no-wait")
-        assert status == 0 and ".mcp.json: 1 to add\n" in out
+        assert status == 0 and ".mcp.json: 2 to add\n" in out and "url:http://127.0.0.1:9/mcp" in out
         lines = err.splitlines()
         assert lines[0].startswith("note: .mcp.json:") and lines[0].endswith(
             ": disabledTools means nothing to Mooring"
         )
-        assert lines[1].endswith(": linear is left out: servers elsewhere (url) are not supported yet")
-        assert lines[2].endswith(": the value of API_KEY looks like a secret")
-        assert lines[3].startswith("hint: keep it out of the file: mooring secret set demo-api-key, ")
+        assert lines[1].endswith(": the value of API_KEY looks like a secret")
+        assert lines[2].startswith("hint: keep it out of the file: mooring secret set demo-api-key, ")
         assert "canary" not in out + err
         # It is taken down from the same place, though by now another file comes first.
         (work / "mooring.toml").write_text("[servers]\n")

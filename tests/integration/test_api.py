@@ -147,7 +147,11 @@ async def test_whoever_follows_hears_what_happens_and_the_end_keeps_nobody(tmp_p
         async with within():
             assert await waiting == []
     async with living(tmp_path) as life:
-        kinds = [event["kind"] for event in await life.ask("GET", "/events")]
+        kinds: list[str] = []
+        async with within():
+            while kinds.count("daemon_started") < 2:  # which may be told a moment after it answers
+                kinds = [event["kind"] for event in await life.ask("GET", "/events")]
+                await asyncio.sleep(0.02)
         assert kinds.count("daemon_started") == 2 and "daemon_ended" in kinds
         assert "stopped" in kinds, "the server has ended too, and is said to"
 

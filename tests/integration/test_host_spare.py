@@ -101,6 +101,8 @@ async def test_the_spare_goes_with_a_session_that_had_no_server() -> None:
     async with hosting(SCRIPTED, idle_timeout_s=None, restarts=never_again) as host:
         async with client_of(host.port) as client:
             await spare_of(host)
+            # (The one that Mooring itself spoke to would show that the server works after all.)
+            await seen(host, lambda page: len(page["instances"]) == 2)
             os.kill(await client.pid(), signal.SIGKILL)
             await seen(host, lambda page: page["state"] == "failed")
             await client.raw("DELETE")

@@ -2,11 +2,11 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 from urllib.parse import urlsplit
 
+from mooring.host.waits import first_of
 from tests.raw_server import Asked, Wire
 
 
@@ -47,7 +47,7 @@ class ForwardProxy:
         reader, writer = await self._there(asked.target.rpartition(":")[0])
         wire.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
         try:
-            await _both(_pump(wire.reader, writer), _pump(reader, wire.writer))
+            await first_of(_pump(wire.reader, writer), _pump(reader, wire.writer))
         finally:
             writer.close()
 
@@ -71,17 +71,6 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while piece := await reader.read(65536):
             writer.write(piece)
             await writer.drain()
-
-
-async def _both(*pumps: Coroutine[Any, Any, None]) -> None:
-    """Until either has ended."""
-    tasks = [asyncio.ensure_future(pump) for pump in pumps]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from tests.raw_server import (
     raw_server,
     stream_head,
 )
-from tests.support import until, within
+from tests.support import within
 
 CALL = "tools/call"
 INTRODUCTION: Json = {
@@ -292,7 +292,6 @@ async def test_the_end_of_a_session_is_told_there_and_nothing_is_left() -> None:
         assert (await client.raw("DELETE")).status == 204
         deleted = await server.count(1, "DELETE")
         assert deleted[0].headers["mcp-session-id"].startswith("session-")
-    await until(lambda: not [task for task in asyncio.all_tasks() if "conversation" in task.get_name()])
 
 
 async def test_one_in_trouble_is_not_hammered_and_its_words_are_masked(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import click
 
 from mooring.cli.files.known import known_servers
 from mooring.cli.reach import reach
+from mooring.cli.running.conflicts import conflict
 from mooring.cli.servers.changing import CHANGES, change_each
 from mooring.cli.terminal.words import tell
 from mooring.errors import UserError
@@ -51,9 +52,7 @@ def log_in(
     """The exit status."""
     where = _find(server)
     if client_secret and not client_id:
-        raise UserError(
-            "--client-secret goes with --client-id", code="conflicting_options", hint="give both or none"
-        )
+        raise conflict("--client-secret goes with --client-id", "give both or none")
     client = ClientGiven(client_id, _secret(client_secret), client_metadata, redirect_port)
 
     def show(address: str) -> None:

@@ -12,10 +12,8 @@ from mooring.cli.files.secret_looks import header_looks_secret, secret_name
 from mooring.cli.running.conflicts import as_options, conflict
 from mooring.cli.running.images import path_at
 from mooring.errors import UserError
-from mooring.http.client_proxies import NO_PROXIES
 from mooring.remote.options import RemoteOptions
 from mooring.secrets.references import LITERAL, parse, sort_out
-from mooring.workloads.remote_maker import origin_of
 
 __all__ = ["NOT_ELSEWHERE", "ONLY_ELSEWHERE", "check_remote", "plan_remote", "refuse_secrets"]
 
@@ -55,6 +53,10 @@ def plan_remote(
 
 def check_remote(options: RemoteOptions) -> None:
     """Can its address, and the files that go with it, be used? Raises UserError."""
+    # Whoever names no server elsewhere needs nothing of what speaks to one.
+    from mooring.http.client_proxies import NO_PROXIES  # noqa: PLC0415
+    from mooring.workloads.remote_maker import origin_of  # noqa: PLC0415
+
     origin_of(options, NO_PROXIES)
 
 

@@ -41,7 +41,7 @@ parts: $(VENV)/.dev  ## Install the real clients, servers and the conformance su
 	@$(BIN)/python -m tests.parts
 
 test: $(VENV)/.dev parts  ## All tests but the long repetitions
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --no-loadscope-reorder $(ARGS)
 
 test-slow: $(VENV)/.dev parts  ## The long repetitions
 	$(BIN)/python -m pytest -m slow --timeout 3600 $(ARGS)

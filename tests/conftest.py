@@ -2,11 +2,14 @@
 
 import asyncio
 import gc
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.support import children, open_descriptors
 
@@ -20,11 +23,24 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side (`-n 2`) a file stays in one process, and so do all tests of one container engine."""
-    for item in items:
-        parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
-        together = parameters.get("real_engine", item.path)
-        item.add_marker(pytest.mark.xdist_group(str(together)))
+    """Tests with containers first: side by side, they are what is waited for at the end."""
+    items.sort(key=lambda item: _engine(item.nodeid) is None)
+
+
+class SideBySide(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """With `-n`: a file stays in one process, and so do all tests of one container engine."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _engine(nodeid) or nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SideBySide:
+    return SideBySide(config, log)
+
+
+def _engine(nodeid: str) -> str | None:
+    found = re.search(r"\[(docker|podman)\b", nodeid)
+    return found and found[1]
 
 
 def _leaks(children_before: set[int], descriptors_before: dict[int, str]) -> str:

@@ -14,6 +14,9 @@ from mooring.runtimes.roll import Roll, boot_id
 from tests.faults.test_runtimes_guardian import end_with, hosted, naughty_argv, spawn, told
 from tests.support import alive, until
 
+# Whoever carries it is ended, on the whole machine: nobody else who runs these tests may have the same one.
+MARKER = f"MOORING_INSTANCE={os.getpid():x}:x:1"
+
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +33,7 @@ async def test_killed_together_with_its_guardian(tmp_path: Path, roll: Roll) -> 
     stubborn = naughty_argv(
         "ignore-term", "grandchild:stubborn", "grandchild:unmarked", "grandchild:session", "linger"
     )
-    others = spawn("linger", marker="MOORING_INSTANCE=somebody:x:1")
+    others = spawn("linger", marker=MARKER)
     with hosted(stubborn, stubborn, naughty_argv("echo"), roll=tmp_path) as host:
         pids = told(host, {"child": 3, "grandchild": 6, "guardian": 1})
         assert len(roll.entries()) == 3
@@ -68,18 +71,18 @@ async def test_killed_between_the_start_of_a_child_and_its_registration(tmp_path
 
 
 def test_who_never_came_is_not_looked_for_again(roll: Roll) -> None:
-    roll.expect("MOORING_INSTANCE=feed:x:1")
+    roll.expect(MARKER)
     assert end_leftovers(roll) == [] == roll.entries()
 
 
 def enter(directory: Path, child: "subprocess.Popen[bytes]", *, boot: str = "", started: str = "") -> None:
     text = f"{boot or boot_id()}\n{child.pid} {started or start_time(child.pid)}\n"
-    (directory / "feed:x:1").write_text(text)
+    (directory / MARKER.partition("=")[2]).write_text(text)
 
 
 @pytest.mark.parametrize("wrong", [{"boot": "another"}, {"started": "12345"}], ids=["boot", "pid"])
 def test_a_number_that_is_somebody_elses_by_now(tmp_path: Path, roll: Roll, wrong: dict[str, str]) -> None:
-    child = spawn("linger", marker="MOORING_INSTANCE=feed:x:1")
+    child = spawn("linger", marker=MARKER)
     enter(tmp_path, child, **wrong)
     assert end_leftovers(roll) == [] == roll.entries()
     assert child.poll() is None
@@ -88,7 +91,7 @@ def test_a_number_that_is_somebody_elses_by_now(tmp_path: Path, roll: Roll, wron
 
 
 def test_without_its_leader_only_who_carries_the_marker_is_ours(tmp_path: Path, roll: Roll) -> None:
-    child = spawn("grandchild:", "grandchild:unmarked", "exit:0", marker="MOORING_INSTANCE=feed:x:1")
+    child = spawn("grandchild:", "grandchild:unmarked", "exit:0", marker=MARKER)
     enter(tmp_path, child)
     assert child.stdout is not None
     marked, unmarked = (int(child.stdout.readline().split()[1]) for _ in range(2))
@@ -101,7 +104,7 @@ def test_without_its_leader_only_who_carries_the_marker_is_ours(tmp_path: Path, 
 def test_who_cannot_be_ended_stays_on_the_roll(
     tmp_path: Path, roll: Roll, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    child = spawn("linger", marker="MOORING_INSTANCE=feed:x:1")
+    child = spawn("linger", marker=MARKER)
     enter(tmp_path, child)
     # Only a process that hangs in the kernel outlives SIGKILL, and none can be made to.
     monkeypatch.setattr(leftovers, "end_sessions", lambda sessions: None)

@@ -71,7 +71,7 @@ def test_the_peers_goodbye_is_answered_and_said_first() -> None:
     assert frames.feed(frame(TEXT, b"x") + frame(CLOSE, b"\x0f\xa0bye") + frame(TEXT, b"late")) == [b"x"]
     assert frames.output == [b"\x88\x05\x0f\xa0bye"] and frames.is_over
     assert frames.ending == (4000, "bye")
-    frames.text(b"late")
+    frames.message(b"late")
     frames.ping()
     frames.close(1000, "late")
     assert frames.output == []

@@ -58,6 +58,7 @@ class Api:
         memory_of: Callable[[int, str], int],
         stop: Callable[[str], None],
         hand_over: Callable[[], Awaitable[None]],
+        connect: Callable[[], Awaitable[None]],
         calls_s: float | None,
     ) -> None:
         self._fleet = fleet
@@ -66,6 +67,7 @@ class Api:
         self._memory_of = memory_of
         self._stop = stop
         self._hand_over_to = hand_over
+        self._look_at_connections = connect
         self._calls_s = calls_s
         self._tasks: set[asyncio.Task[None]] = set()
         changing = partial(Route, answer=Changed, query=WaitQuery)
@@ -73,6 +75,13 @@ class Api:
             Route("GET", "/daemon", "The daemon itself", Daemon, self._daemon),
             Route("POST", "/daemon/stop", "End the daemon, after what is under way", Changed, self._end),
             Route("POST", "/daemon/handover", "Hand over to a daemon that waits", Changed, self._hand_over),
+            Route(
+                "POST",
+                "/connections",
+                "Be connected to the relays that the file of connections names",
+                Changed,
+                self._connect,
+            ),
             Route("GET", "/events", "What has happened", list[Event], self._events, query=WhichEvents),
             Route(
                 "GET",
@@ -150,6 +159,10 @@ class Api:
 
     async def _hand_over(self) -> Changed:
         await self._hand_over_to()
+        return Changed(changed=True)
+
+    async def _connect(self) -> Changed:
+        await self._look_at_connections()
         return Changed(changed=True)
 
     async def _events(self, query: WhichEvents) -> list[Event]:

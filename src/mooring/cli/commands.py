@@ -27,6 +27,18 @@ COMMANDS = {
         Listed("login", "mooring.cli.login.command:login", "Log in to a server elsewhere."),
         Listed("logout", "mooring.cli.login.command:logout", "Forget a login to a server elsewhere."),
     ),
+    "Reached from elsewhere": (
+        Listed(
+            "connect",
+            "mooring.cli.connect.command:connect",
+            "Make servers here reachable through a relay.",
+        ),
+        Listed(
+            "relay",
+            "mooring.cli.relay.command:relay",
+            "Run a relay, through which servers are reached from anywhere.",
+        ),
+    ),
     "AI clients": (
         Listed("client", "mooring.cli.clients.command:client", "Tell AI clients where the servers are."),
     ),

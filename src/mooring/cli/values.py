@@ -31,6 +31,7 @@ __all__ = [
     "parse_header_source",
     "parse_image",
     "parse_limit",
+    "parse_listen",
     "parse_memory",
     "parse_name",
     "parse_path",
@@ -90,6 +91,14 @@ def parse_port(text: str) -> int:
     if not _WHOLE_NUMBER.fullmatch(text) or int(text) > 65535:
         raise ValueError(f"{text!r} is not a port: give a number from 0 to 65535")
     return int(text)
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:8080`, `[::1]:8080`, or `:443` for every address."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+        raise ValueError(f"{text!r} is no address to listen on; write 127.0.0.1:8080, [::1]:8080 or :443")
+    return host.strip("[]") or "::", parse_port(port)
 
 
 def parse_port_of_container(text: str) -> int:

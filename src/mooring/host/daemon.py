@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,10 +23,11 @@ from mooring import __version__
 from mooring.api.level import PREFIX
 from mooring.api.service import Api
 from mooring.api.types import Daemon
-from mooring.errors import ListenFailed
+from mooring.errors import ListenFailed, MooringError
 from mooring.host import metrics
 from mooring.host.capacity import connections_beside_many
 from mooring.host.client_files import ClientFiles
+from mooring.host.connection_file import connections_path
 from mooring.host.daemon_pages import add_pages
 from mooring.host.handing_over import Estate
 from mooring.host.handover_words import CLIENTS, COMMANDS
@@ -36,6 +38,7 @@ from mooring.host.memory import memory_of
 from mooring.host.neighbours import explained
 from mooring.host.ownership import Ownership, check_nobody_answers, inheriting, owning
 from mooring.host.places import Places, using
+from mooring.host.relayed import relayed
 from mooring.host.server_logs import ServerLogs
 from mooring.host.shutdown import FLUSH_S, SPREAD_S
 from mooring.host.stop import Stop
@@ -67,6 +70,9 @@ from mooring.workloads.recovery import (
 )
 from mooring.workloads.resolving import Resolving
 from mooring.workloads.state import State
+
+if TYPE_CHECKING:
+    from mooring.host.connections import Connections
 
 __all__ = ["DaemonOptions", "main", "run"]
 
@@ -237,12 +243,13 @@ class Serving:
             memory_of=memory_of,
             stop=stop.request,
             hand_over=self._hand_over,
+            connect=self._look_at_connections,
             calls_s=options.calls_s,
         )
-        add_pages(router, self._api, options.places.token, stop)
+        token = add_pages(router, self._api, options.places.token, stop)
         guard = Guard(exempt_paths=PROBES)
         self._listener = Listener(
-            guarded(router, guard), admit=guard.admit, limits=_limits(), clock=time.monotonic
+            guarded(relayed(router, token), guard), admit=guard.admit, limits=_limits(), clock=time.monotonic
         )
         for method in ("GET", "HEAD"):
             router.add(method, "/metrics", self._metrics)
@@ -250,6 +257,7 @@ class Serving:
         self._listeners = {CLIENTS: self._listener, COMMANDS: self._control}
         self._recovering: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
+        self._connections: Connections | None = None
         self._successors = Successors(options.places.handover, stop)
         self._client_files = ClientFiles(
             options.places, self._fleet, state, url_of=self._url_of, environment=os.environ
@@ -289,6 +297,8 @@ class Serving:
             if self._harbours.may_sweep:
                 self._sweep()
             self._client_files.start()
+            if connections_path(self._options.places).exists():
+                await self._look_at_connections()
             if await self._successors.until_stop_or_succeeded(self._options.calls_s):
                 await self._fleet.leave()
                 return 0
@@ -318,6 +328,22 @@ class Serving:
         if self._harbours.is_sweeping or (self._sweeping is not None and not self._sweeping.done()):
             return "what an earlier daemon left in a container engine is being removed"
         return "" if self._fleet.is_settled else "a server is being started, stopped or changed"
+
+    async def _look_at_connections(self) -> None:
+        """Relays to be connected to may have come or gone."""
+        from mooring.host.connections import Connections  # noqa: PLC0415 - 3 MB that few ever need
+        from mooring.host.relay_target import options_of  # noqa: PLC0415
+
+        places = self._options.places
+        if self._connections is None:
+            self._connections = Connections(
+                places,
+                lambda wish: options_of(wish, places, tuple(seen.wanted.name for seen in self._fleet.all())),
+            )
+        try:
+            await self._connections.look()
+        except MooringError as error:
+            log.error("%s", error.message, extra={"event": "connections_damaged"})
 
     async def _hand_over(self) -> None:
         """Somebody wants to take over. Raises MooringError if that is not possible."""
@@ -368,6 +394,7 @@ class Serving:
         self._client_files.halt()  # that servers end now is nothing to tell clients
         log.info("%s: stopping", cause, extra={"event": "draining", "cause": cause})
         tell_manager("STOPPING=1", f"STATUS={cause}: calls in flight finish")
+        leaving = asyncio.create_task(self._leave_relays(), name="leaving relays")
         self._listener.announce_drain()
         self._control.announce_drain()
         await self._stop.wait_forced(self._options.drain_delay_s)
@@ -377,6 +404,7 @@ class Serving:
         if not ending.done():
             self._fleet.hurry()
         cut = await ending
+        await _cancel(leaving)
         self._fleet.history.tell("", 0, Happening(Kind.DAEMON_ENDED, cause))
         self._fleet.history.close()
         self._control.stop_accepting(0.0)
@@ -384,8 +412,13 @@ class Serving:
         await until(None, FLUSH_S, *flushed)
         return cut
 
+    async def _leave_relays(self) -> None:
+        if self._connections is not None:
+            await self._connections.aclose()
+
     async def _aclose(self) -> None:
         await self._client_files.aclose()
+        await self._leave_relays()
         for task in (self._recovering, self._following):
             await _cancel(task)
         await _cancel(self._sweeping)  # which `_following` may have begun

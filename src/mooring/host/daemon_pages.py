@@ -18,14 +18,16 @@ __all__ = ["add_pages"]
 JSON: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 
 
-def add_pages(router: Router, api: Api, token: Path, stop: Stop) -> None:
-    """The API behind its token, and what is asked by those who watch."""
-    router.mount(PREFIX, guarded(api, Guard(tokens={"api": _token(token)})))
+def add_pages(router: Router, api: Api, token: Path, stop: Stop) -> str:
+    """The API behind its token, which is returned, and what is asked by those who watch."""
+    secret = _token(token)
+    router.mount(PREFIX, guarded(api, Guard(tokens={"api": secret})))
     ok = Response(200, b'{"status":"ok"}', JSON)
     draining = Response(503, b'{"state":"draining"}', JSON)
     for method in ("GET", "HEAD"):
         router.add(method, "/livez", lambda exchange: exchange.respond(ok))
         router.add(method, "/readyz", lambda exchange: exchange.respond(draining if stop.requested else ok))
+    return secret
 
 
 def _token(path: Path) -> str:

@@ -68,12 +68,12 @@ class ClientConnection(asyncio.Protocol):
         poll.register(sock.fileno(), select.POLLIN)
         return not poll.poll(0)
 
-    def send(self, request: bytes, body: bytes) -> None:
+    def send(self, request: bytes, body: bytes, *, may_switch: bool = False) -> None:
         """Send a request. From here on it counts as sent, however much of it gets through."""
         self._head, self._complete, self.fault = None, False, None
         self._pieces.clear()  # of an answer that nobody wanted to read
         self._held_bytes = 0
-        self._reader.expect()
+        self._reader.expect(may_switch=may_switch)
         if len(body) > self._limits.read_high_water_bytes:
             self._transport.write(request)
             self._transport.write(body)
@@ -118,6 +118,18 @@ class ClientConnection(asyncio.Protocol):
             self._reader = self._make_reader()
             self._head, self._complete, self._reusable = None, True, True
         return status
+
+    async def switch(self, request: bytes) -> tuple[int, Headers]:
+        """Ask for another protocol: status and headers. If it is 101, `give_away` comes next.
+        Raises AnswerLost, or NotTrusted."""
+        self.send(request, b"", may_switch=True)
+        return await self.head()
+
+    def give_away(self) -> tuple[asyncio.Transport, bytes]:
+        """The transport, and what came on it that nobody has read: another's from now on."""
+        self._lost = True
+        self._gone.set()
+        return self._transport, self._reader.unread
 
     async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
         """From here on encrypted. Raises OSError."""

@@ -3,6 +3,7 @@
 - Interim answers (1xx) are skipped.
 - A body without a length ends with the connection (RFC 9112 §6.3): `end` says whether that was it.
 - Bytes that nobody asked for, after an answer or before a request, are an error.
+- After `101`, if that was asked for, nothing is HTTP any more: it is kept in `unread`.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from mooring.wire.http import Headers
 
 __all__ = ["AnswerReader"]
 
-IDLE, HEAD, BODY = range(3)
+IDLE, HEAD, BODY, SWITCHED = range(4)
 # Colon, space and line end of a field.
 FIELD_OVERHEAD_BYTES = 4
 
@@ -42,20 +43,31 @@ class AnswerReader:
         self._interim = False
         self._until_close = False
         self._broken: BadAnswer | None = None
+        self._may_switch = False
+        self.unread = b""
 
-    def expect(self) -> None:
-        """A request goes out: from now on an answer may come."""
+    def expect(self, *, may_switch: bool = False) -> None:
+        """A request goes out: from now on an answer may come. `may_switch`: to another protocol."""
         self._state = HEAD
+        self._may_switch = may_switch
         self._fed_bytes = self._head_bytes = 0
 
     def feed(self, data: bytes) -> None:
         """Raises BadAnswer; nothing can be read after that."""
         if self._state == IDLE:
             raise BadAnswer("the server speaks without being asked", code="bad_answer")
+        if self._state == SWITCHED:
+            self.unread += data
+            return
         if self._state == HEAD:
             self._fed_bytes += len(data)
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as switched:
+            if self._state != SWITCHED:
+                raise self._broken or _switched_unasked() from None
+            self.unread = data[switched.args[0] :]
+            return
         except httptools.HttpParserError as error:
             raise self._broken or BadAnswer(f"not HTTP: {error}", code="bad_answer") from None
         # The parser tells of a field when it is whole, and this one may never be.
@@ -91,8 +103,12 @@ class AnswerReader:
     def on_headers_complete(self) -> None:
         """The head is whole."""
         status = self._parser.get_status_code()
+        if status == 101 and self._may_switch:
+            self._state = SWITCHED
+            self._tell_head(status, self._headers)
+            return
         if status == 101:
-            self._broken = BadAnswer("the server switches to another protocol", code="bad_answer")
+            self._broken = _switched_unasked()
             raise self._broken
         self._interim = status < 200
         if self._interim:
@@ -121,8 +137,14 @@ class AnswerReader:
         if self._interim:
             self._interim = False
             return
+        if self._state == SWITCHED:
+            return
         self._state = IDLE
         self._tell_end(self._parser.should_keep_alive())
 
     def _too_long(self) -> BadAnswer:
         return BadAnswer(f"the head of the answer is over {self._limits.max_answer_head_bytes} bytes")
+
+
+def _switched_unasked() -> BadAnswer:
+    return BadAnswer("the server switches to another protocol", code="bad_answer")

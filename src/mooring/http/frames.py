@@ -1,8 +1,8 @@
-"""Bytes in, text messages out, and back: RFC 6455 by the core of the `websockets` package. No I/O, no clock.
+"""Bytes in, messages out, and back: RFC 6455 by the core of the `websockets` package. No I/O, no clock.
 
-- A message is handed on once, complete and valid UTF-8, however its bytes and frames were split.
+- A message is handed on once and complete, however its bytes and frames were split; text is valid UTF-8.
 - The core answers pings and the peer's goodbye by itself, and fails the connection by the rules of the
-  RFC. What is ours: only text is taken, and it must be UTF-8.
+  RFC. What is ours: one kind of message is taken, text that must be UTF-8, or binary.
 - What is held for an unfinished message is bounded by `limit_bytes`, plus one feed: the core looks at the
   length of a frame before it takes the frame.
 """
@@ -29,10 +29,12 @@ REASON_BYTES = 123
 class Frames:
     """One connection, from the first frame on; `output` is to be sent after each call."""
 
-    __slots__ = ("_core", "_pieces", "_pieces_bytes")
+    __slots__ = ("_core", "_is_binary", "_pieces", "_pieces_bytes")
 
-    def __init__(self, limit_bytes: int) -> None:
-        self._core = Protocol(Side.SERVER, state=State.OPEN, max_size=limit_bytes, logger=log)
+    def __init__(self, limit_bytes: int, *, is_binary: bool = False, is_client: bool = False) -> None:
+        side = Side.CLIENT if is_client else Side.SERVER
+        self._core = Protocol(side, state=State.OPEN, max_size=limit_bytes, logger=log)
+        self._is_binary = is_binary
         self._pieces: Pieces = []
         self._pieces_bytes = 0
 
@@ -76,13 +78,14 @@ class Frames:
         for frame in self._core.events_received():
             if not isinstance(frame, Frame) or frame.opcode not in DATA:
                 continue
-            if frame.opcode is Opcode.BINARY:
-                self.fail(UNSUPPORTED_DATA, "only text is understood here")
+            if frame.opcode is (Opcode.TEXT if self._is_binary else Opcode.BINARY):
+                kind = "binary messages are" if self._is_binary else "text is"
+                self.fail(UNSUPPORTED_DATA, f"only {kind} understood here")
                 break
             message = self._joined(bytes(frame.data), frame.fin)
             if message is None:
                 continue
-            if not _is_utf8(message):
+            if not self._is_binary and not _is_utf8(message):
                 self.fail(INVALID_TEXT, "not UTF-8")
                 break
             messages.append(message)
@@ -104,9 +107,13 @@ class Frames:
         self._pieces = []
         self._pieces_bytes = 0
 
-    def text(self, message: bytes) -> None:
+    def message(self, message: bytes) -> None:
         """A message of ours."""
-        if self.is_open:
+        if not self.is_open:
+            return
+        if self._is_binary:
+            self._core.send_binary(message)
+        else:
             self._core.send_text(message)
 
     def ping(self) -> None:

@@ -14,7 +14,7 @@ from mooring.http.problems import problem
 from mooring.http.rules import tokens
 from mooring.wire.http import Headers, Request, Response
 
-__all__ = ["agree"]
+__all__ = ["accepted", "agree"]
 
 VERSION = b"13"
 KEY_BYTES = 16
@@ -52,7 +52,7 @@ def agree(request: Request, subprotocol: str) -> bytes | Response:
             f"the only subprotocol spoken here is {subprotocol}",
             hint=f"send Sec-WebSocket-Protocol: {subprotocol}, or none",
         )
-    headers: Headers = [(b"sec-websocket-accept", _accepted(keys[0]))]
+    headers: Headers = [(b"sec-websocket-accept", accepted(keys[0]))]
     if offered:
         headers.append((b"sec-websocket-protocol", subprotocol.encode()))
     return render_switch(headers)
@@ -65,5 +65,6 @@ def _is_key(value: bytes) -> bool:
         return False
 
 
-def _accepted(key: bytes) -> bytes:
+def accepted(key: bytes) -> bytes:
+    """What proves that the other end has understood the key."""
     return base64.b64encode(hashlib.sha1(key + GUID, usedforsecurity=False).digest())

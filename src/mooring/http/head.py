@@ -12,7 +12,7 @@ from http import HTTPStatus
 from mooring.errors import LocalProtocolError
 from mooring.wire.http import Headers
 
-__all__ = ["render_head", "render_switch"]
+__all__ = ["may_be_sent", "render_head", "render_switch"]
 
 # In English, wherever we are.
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -32,6 +32,12 @@ _phrases = {status.value: status.phrase for status in HTTPStatus}
 _lines: dict[tuple[bytes, bytes], bytes] = {}
 _starts: dict[int, bytes] = {}
 _starts_second = 0
+
+
+def may_be_sent(field: tuple[bytes, bytes]) -> bool:
+    """Can it stand in a head at all? What others have sent may not."""
+    name, value = field
+    return TOKEN.fullmatch(name) is not None and LINE_BREAKS.search(value) is None
 
 
 def render_head(status: int, headers: Headers, extra: Headers) -> list[bytes]:

@@ -5,6 +5,7 @@ import logging
 import select
 import socket
 import struct
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mooring.http.connection import Connection
     from mooring.http.websocket import WebSocketConnection
 
-__all__ = ["House", "has_unread", "overloaded", "peer_name", "reset_on_close"]
+__all__ = ["House", "has_unread", "keep_queue_short", "overloaded", "peer_name", "reset_on_close"]
 
 
 log = logging.getLogger("mooring.http")
@@ -97,6 +98,20 @@ class House:
             self._slow.discard(connection)
             log.warning("%r aborted: too much waits for peers that do not read, and most for it", connection)
             connection.abort()
+
+
+UNSENT_IN_KERNEL_BYTES = 64 * 1024
+
+
+def keep_queue_short(transport: asyncio.Transport) -> None:
+    """Let little wait in the kernel, where nothing can overtake it, rather than with us.
+
+    By itself it takes megabytes: on a slow line an urgent message would come seconds late.
+    """
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if sys.platform == "linux" else None)
+    sock = transport.get_extra_info("socket")
+    if option is not None and sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
+        sock.setsockopt(socket.IPPROTO_TCP, option, UNSENT_IN_KERNEL_BYTES)
 
 
 def overloaded(exchange: Exchange) -> None:

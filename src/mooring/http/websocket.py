@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 
 from mooring.http.frames import Frames
-from mooring.http.house import House
+from mooring.http.house import House, keep_queue_short
 from mooring.http.pulse import Beat, Pulse
 from mooring.http.reader import BODY, FREE_BODY_BYTES
 from mooring.http.waits import Overdue, Waits
@@ -35,14 +35,17 @@ NOTHING = memoryview(b"")
 class WebSocketConnection(asyncio.Protocol):
     """One peer."""
 
-    def __init__(self, house: House, transport: asyncio.Transport, peer: str, unread: bytes) -> None:
+    def __init__(
+        self, house: House, transport: asyncio.Transport, peer: str, unread: bytes, *, is_client: bool = False
+    ) -> None:
         self.on_message: Callable[[bytes], None] | None = None
         self.on_closed: Callable[[int, str], None] | None = None
         self.on_writable: Callable[[], None] | None = None
         self._house = house
         self._transport = transport
         self._peer = peer
-        self._frames = Frames(house.limits.max_body_bytes)
+        self._is_client = is_client
+        self._frames = Frames(house.limits.max_body_bytes, is_client=is_client)
         self._waits = Waits(house.limits)
         self._pulse = Pulse(house.limits)
         self._unfed = memoryview(unread)
@@ -74,9 +77,14 @@ class WebSocketConnection(asyncio.Protocol):
         # A transport that failed to send knows that the peer has gone a turn before we are told.
         return not self._is_paused and not self._transport.is_closing()
 
-    def send(self, text: bytes) -> None:
+    def expect_binary(self, max_message_bytes: int) -> None:
+        """Messages are binary, either way."""
+        self._frames = Frames(max_message_bytes, is_binary=True, is_client=self._is_client)
+        keep_queue_short(self._transport)
+
+    def send(self, message: bytes) -> None:
         """Send one message."""
-        self._frames.text(text)
+        self._frames.message(message)
         self._flush()
 
     def close(self, code: int, reason: str) -> None:

@@ -42,7 +42,7 @@ class SSETransport:
         stream = session.streams.open(standalone=True)
         stream.attach(exchange, headers=[], after=0, now=self._proxy.clock())
         exchange.on_disconnect = lambda: session.close("the client disconnected")
-        base = exchange.request.path.removesuffix("/sse")
+        base = exchange.request.prefix + exchange.request.path.removesuffix("/sse")
         address = f"{base}/messages?session_id={session.id}"
         exchange.write(sse.encode_event(address.encode(), event=b"endpoint"))
 

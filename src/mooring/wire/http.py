@@ -82,6 +82,8 @@ class Request(Struct, eq=False):
     tls: bool = False
     principal: str = "local"
     """Who asks: `local`, or the name of the token that was presented."""
+    prefix: str = ""
+    """What stood before the path where its sender asked: a relay's name for this machine."""
     offers_websocket: bool = False
     """Its connection stands still behind it, and can become a WebSocket (`Exchange.upgrade`)."""
 

@@ -1,8 +1,9 @@
 """The port to a connection that has become a WebSocket. `Exchange.upgrade` gives it.
 
 Rules:
-- Messages are text, whole and valid UTF-8, each at most as long as the body of a request. Whatever else
-  a peer sends ends the connection, by the code that RFC 6455 has for it; the app sees none of it.
+- Messages are text, whole and valid UTF-8, each at most as long as the body of a request; or binary, if
+  the app says so at once (`expect_binary`). Whatever else a peer sends ends the connection, by the code
+  that RFC 6455 has for it; the app sees none of it.
 - `on_message` is called for each message, in order. Set it at once: nothing is read before whoever
   called `upgrade` has returned.
 - `send` and `close` are allowed at any time; once the connection closes they do nothing.
@@ -51,8 +52,29 @@ class WebSocket(Protocol):
         """The peer keeps up: less than the high-water mark is waiting to be sent."""
         ...
 
-    def send(self, text: bytes) -> None:
-        """Send one message; it is valid UTF-8."""
+    @property
+    def unsent_bytes(self) -> int:
+        """What the peer has not read, so far as we still hold it."""
+        ...
+
+    def expect_binary(self, max_message_bytes: int) -> None:
+        """Messages are binary, either way, and those that come no longer than this."""
+        ...
+
+    def send(self, message: bytes) -> None:
+        """Send one message; if it is text, it is valid UTF-8."""
+        ...
+
+    def hold(self) -> None:
+        """What comes waits, until `go_on`."""
+        ...
+
+    def go_on(self) -> None:
+        """After `hold`."""
+        ...
+
+    def abort(self) -> None:
+        """Cut it, without a word."""
         ...
 
     def close(self, code: int, reason: str) -> None:

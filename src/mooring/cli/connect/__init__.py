@@ -1,0 +1,1 @@
+"""`mooring connect`."""

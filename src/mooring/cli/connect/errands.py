@@ -1,0 +1,264 @@
+"""What `mooring connect` does."""
+
+import json
+import os
+import re
+import socket as sockets
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any
+
+import click
+
+from mooring.cli.reach import reach
+from mooring.cli.terminal import output
+from mooring.cli.terminal.tables import age, fitted
+from mooring.cli.terminal.words import tell
+from mooring.errors import MooringError, Unavailable, UserError
+from mooring.host.connection_file import Wish, connections_path, read_wishes, status_sockets, write_wish
+from mooring.host.places import Places, find_places
+
+__all__ = ["connect", "show_status", "stop"]
+
+VARIABLE = "MOORING_RELAY_TOKEN"
+WAIT_S = 20.0
+"""For a connection in the background to come about, or to be refused."""
+LOOK_S = 0.1
+ANSWER_S = 2.0
+HEAD = ("RELAY", "STATE", "NAME", "SINCE", "ROUND TRIP", "CALLS", "RECONNECTS", "SERVERS")
+EXPENDABLE = ("RECONNECTS", "CALLS", "NAME")
+REFERENCE = re.compile("(secret|keyring|file|env):.+")
+
+
+def connect(relay: str, *, as_client: bool, background: bool, port: int, **given: Any) -> int:
+    """Stay connected, here or in the daemon."""
+    from mooring.host.relay_target import as_http  # noqa: PLC0415
+
+    as_http(relay)  # first of all: is it an address?
+    if as_client:
+        return _call(relay, port, **given)
+    client = reach(start=True)
+    places = find_places(os.environ)
+    known = [server["name"] for server in client.ask("GET", "/servers")]
+    missing = [name for name in given["servers"] if name not in known]
+    if missing:
+        raise UserError(
+            f"there is no server {missing[0]} here",
+            code="unknown_server",
+            hint="mooring ls lists those there are",
+        )
+    if not known:
+        raise UserError("there are no servers to offer", code="no_servers", hint="mooring run adds one")
+    wish = Wish(
+        relay=relay,
+        servers=tuple(given["servers"]),
+        token=_reference(given["token"], given["token_file"]),
+        ca_file=str(Path(given["ca_file"]).absolute()) if given["ca_file"] else "",
+    )
+    if background:
+        return _hand_to_daemon(wish, places, client, as_json=given["as_json"])
+    return _stay(wish, places, tuple(known), given)
+
+
+def _reference(token: str | None, token_file: str | None) -> str:
+    if token is not None and token_file is not None:
+        raise UserError("--token and --token-file say two things", code="bad_usage", hint="give one of them")
+    if token_file is not None:
+        return f"file:{Path(token_file).absolute()}"
+    if token is None:
+        if not os.environ.get(VARIABLE):
+            raise UserError(
+                "there is no token",
+                code="no_token",
+                hint=f"set {VARIABLE}, or keep it: mooring secret set relay, and --token secret:relay",
+            )
+        return f"env:{VARIABLE}"
+    if not REFERENCE.fullmatch(token):
+        raise UserError(
+            "--token takes a reference: everybody who lists processes sees a token on the command line",
+            code="secret_in_argv",
+            hint=f"write secret:NAME, keyring:NAME, file:PATH or env:NAME, or set {VARIABLE}",
+        )
+    return token
+
+
+def _stay(wish: Wish, places: Places, known: tuple[str, ...], given: dict[str, Any]) -> int:
+    with output.logs_on_stderr(given["log_format"], given["log_level"]):
+        from mooring.host import attending  # noqa: PLC0415 - heavy from here on
+        from mooring.host.relay_target import options_of  # noqa: PLC0415
+
+        printed: list[str] = []
+
+        def on_connected(status: Any) -> None:
+            if printed != status.servers:
+                printed[:] = status.servers
+                _print_urls(status.urls, as_json=given["as_json"])
+
+        options = options_of(wish, places, known, on_connected=on_connected)
+        return attending.main(options, drain_timeout_s=given["drain_timeout"])
+
+
+def _print_urls(urls: dict[str, str], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"urls": urls}))
+    else:
+        for url in urls.values():
+            click.echo(url)
+    sys.stdout.flush()
+
+
+def _hand_to_daemon(wish: Wish, places: Places, client: Any, *, as_json: bool) -> int:
+    if wish.token.startswith("env:"):
+        wish = _kept(wish, places)
+    write_wish(connections_path(places), wish.relay, wish)
+    client.ask("POST", "/connections")
+    status = _wait_for(wish.relay, places)
+    if status["state"] == "refused":
+        raise UserError(
+            status["last_error"], code="relay_refused", hint=f"mooring connect stop {wish.relay} forgets it"
+        )
+    if status["state"] != "connected":
+        why = f": {status['last_error']}" if status["last_error"] else ""
+        tell("warning", f"not connected yet{why}; the daemon goes on trying (mooring connect status)")
+        return 1
+    _print_urls(status["urls"], as_json=as_json)
+    return 0
+
+
+def _kept(wish: Wish, places: Places) -> Wish:
+    """The daemon does not see this environment: the value is kept as a secret of its own."""
+    from mooring.secrets.vault import Vault  # noqa: PLC0415
+
+    host = re.sub("[^a-z0-9]+", "-", wish.relay.partition("://")[2].lower()).strip("-")
+    name = f"relay-{host}"
+    Vault(places.secrets).put(name, os.environ[wish.token.partition(":")[2]])
+    tell("note", f"the token is kept as secret:{name}")
+    return Wish(relay=wish.relay, servers=wish.servers, token=f"secret:{name}", ca_file=wish.ca_file)
+
+
+def _wait_for(relay: str, places: Places) -> dict[str, Any]:
+    give_up_at = time.monotonic() + WAIT_S
+    found: dict[str, Any] = {"state": "dialling", "last_error": None, "urls": {}}
+    while time.monotonic() < give_up_at:
+        for status in _statuses(places):
+            if status["relay"] == relay and status["held_by"] == "daemon":
+                found = status
+        if found["state"] in ("connected", "refused"):
+            break
+        time.sleep(LOOK_S)
+    return found
+
+
+def stop(which: str | None) -> int:
+    """`mooring connect stop`."""
+    places = find_places(os.environ)
+    path = connections_path(places)
+    wishes = [wish.relay for wish in read_wishes(path)]
+    if which is None and len(wishes) == 1:
+        [which] = wishes
+    if which not in wishes:
+        what = f"the daemon is not to be connected to {which}" if which else "say which one"
+        hint = f"there are: {', '.join(wishes)}" if wishes else "mooring connect status shows all"
+        raise UserError(what, code="unknown_relay", hint=hint)
+    write_wish(path, which, None)
+    with suppress(MooringError):
+        reach().ask("POST", "/connections", timeout_s=60.0)
+    click.echo(f"{which} is not connected to any more")
+    return 0
+
+
+def show_status(*, as_json: bool) -> int:
+    """`mooring connect status`."""
+    found = _statuses(find_places(os.environ))
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return 0
+    if not found:
+        click.echo("Nothing is connected to a relay. Connect: mooring connect wss://HOST")
+        return 0
+    width = get_terminal_size().columns if sys.stdout.isatty() else None
+    click.echo("\n".join(fitted(HEAD, [_row(status) for status in found], EXPENDABLE, width)))
+    for status in found:
+        if status["last_error"]:
+            tell("note", f"{status['relay']}: {status['last_error']}")
+    return 0
+
+
+def _row(status: dict[str, Any]) -> tuple[str, ...]:
+    trip = status["round_trip_ms"]
+    return (
+        status["relay"],
+        status["state"],
+        status["name"] or "-",
+        f"{age(status['connected_since'])}" if status["connected_since"] else "-",
+        "-" if trip is None else f"{trip:.1f} ms",
+        str(status["calls"]),
+        str(status["reconnects"]),
+        ", ".join(status["servers"]) or "-",
+    )
+
+
+def _statuses(places: Places) -> list[dict[str, Any]]:
+    """Of everybody who is connected; a socket that nobody answers at is gone, and is removed."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(status_sockets(places).glob("*.sock")):
+        try:
+            told = ask_socket(path, "GET", "/status")
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            continue
+        except (OSError, Unavailable):
+            continue
+        held_by = "daemon" if path.name.startswith("daemon") else "command"
+        found += [{**status, "held_by": held_by} for status in told]
+    return found
+
+
+def ask_socket(path: Path, method: str, target: str) -> Any:
+    """What whoever listens there answers. Raises OSError, Unavailable."""
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as connection:
+        connection.settimeout(ANSWER_S)
+        connection.connect(str(path))
+        connection.sendall(
+            f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
+        pieces = []
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+    head, _, body = b"".join(pieces).partition(b"\r\n\r\n")
+    if b" 200 " not in head.split(b"\r\n")[0]:
+        raise Unavailable("it does not answer as it should", code="bad_answer")
+    return json.loads(body)
+
+
+def _call(relay: str, port: int, **given: Any) -> int:
+    """`--client`: servers elsewhere, at a port of this machine."""
+    from mooring.cli.terminal import output as logs  # noqa: PLC0415
+
+    servers = tuple(given["servers"])
+    if not servers or given["background"]:
+        raise UserError(
+            "--client needs --server AGENT/NAME, and is no connection that the daemon holds",
+            code="bad_usage",
+            hint=f"mooring connect {relay} --client --server laptop/time",
+        )
+    with logs.logs_on_stderr(given["log_format"], given["log_level"]):
+        from mooring.host import calling  # noqa: PLC0415
+
+        wish = Wish(
+            relay=relay,
+            servers=servers,
+            token=_reference(given["token"], given["token_file"]),
+            ca_file=str(Path(given["ca_file"]).absolute()) if given["ca_file"] else "",
+        )
+        status: int = calling.main(
+            wish,
+            find_places(os.environ),
+            port,
+            drain_timeout_s=given["drain_timeout"],
+            on_listening=lambda urls: _print_urls(urls, as_json=given["as_json"]),
+        )
+        return status

@@ -1,0 +1,86 @@
+"""Which relays the daemon stays connected to: a small file, written by commands and read by the daemon.
+
+It holds no token, only where one is. Whole at every moment: written beside its place, then put there in one
+step.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from mooring.errors import UserError
+from mooring.host.places import Places, using
+
+__all__ = ["Wish", "connections_path", "read_wishes", "status_sockets", "write_wish"]
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One relay to be connected to."""
+
+    relay: str
+    servers: tuple[str, ...] = ()
+    """Empty: all that the token allows."""
+    token: str
+    """A reference: `secret:NAME`, `keyring:NAME` or `file:PATH`."""
+    ca_file: str = ""
+
+
+def connections_path(places: Places) -> Path:
+    """Of the file."""
+    return places.state / "connections.json"
+
+
+def status_sockets(places: Places) -> Path:
+    """The folder of sockets at which those who are connected tell how they are."""
+    return places.state / "connections"
+
+
+def read_wishes(path: Path) -> list[Wish]:
+    """None if there is no file. Raises UserError."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _damaged(path, error.strerror or "") from None
+    try:
+        return msgspec.json.decode(data, type=list[Wish])
+    except msgspec.MsgspecError:
+        raise _damaged(path, "it is not what it should be") from None
+
+
+def write_wish(path: Path, relay: str, wish: Wish | None) -> bool:
+    """Have that relay, in place of what was said of it before; None: not any more. Was it there?"""
+    with _alone(path):
+        before = read_wishes(path)
+        others = [each for each in before if each.relay != relay]
+        wanted = others if wish is None else [*others, wish]
+        begun = path.with_name(f"{path.name}.new")
+        with using(path):
+            begun.unlink(missing_ok=True)
+            descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(wanted), indent=2) + b"\n")
+            begun.replace(path)
+    return len(others) < len(before)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    with using(path):
+        descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _damaged(path: Path, why: str) -> UserError:
+    return UserError(
+        f"{path} cannot be used: {why}", code="connections_damaged", hint="remove it, and connect again"
+    )

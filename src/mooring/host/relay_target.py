@@ -1,0 +1,77 @@
+"""Which relay is meant by an address, and with which token it is dialled."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from mooring.errors import UserError
+from mooring.host.connecting import ConnectOptions
+from mooring.host.connection_file import Wish
+from mooring.host.places import Places
+from mooring.http.client_proxies import Proxies
+from mooring.http.origin import parse_url
+from mooring.relay.agent import Target
+from mooring.secrets.resolving import Resolver
+from mooring.secrets.vault import Vault
+
+__all__ = ["AGENT_PATH", "CLIENT_PATH", "as_http", "options_of", "token_source"]
+
+AGENT_PATH, CLIENT_PATH = "/v1/server", "/v1/client"
+SCHEMES = {"wss": "https", "ws": "http", "https": "https", "http": "http"}
+
+
+def as_http(relay: str) -> str:
+    """`wss://relay.example.com` as the address that HTTP has for it. Raises UserError."""
+    scheme, separator, rest = relay.partition("://")
+    if not separator or scheme not in SCHEMES or not rest:
+        raise UserError(
+            f"{relay!r} is no address of a relay", code="bad_url", hint="write: wss://relay.example.com"
+        )
+    parts = urlsplit(f"{SCHEMES[scheme]}://{rest}")
+    if parts.query or parts.fragment:
+        raise UserError(
+            f"the address {relay!r} has more than a relay's", code="bad_url", hint="leave out what follows"
+        )
+    return f"{SCHEMES[scheme]}://{rest.rstrip('/')}"
+
+
+def token_source(reference: str, places: Places, environment: Mapping[str, str]) -> Callable[[], str]:
+    """Looks where the reference says, each time anew. Raises UserError when it is asked."""
+    resolver = Resolver(
+        Vault(places.secrets),
+        environment,
+        whose="the environment",
+        remedy="set {name}, or keep it: mooring secret set {name}",
+    )
+
+    def token() -> str:
+        return resolver.resolve({"token": reference}).variables["token"].strip()
+
+    return token
+
+
+def options_of(
+    wish: Wish,
+    places: Places,
+    servers: tuple[str, ...],
+    *,
+    environment: Mapping[str, str] | None = None,
+    path: str = AGENT_PATH,
+    on_connected: Callable[..., None] = lambda status: None,
+) -> ConnectOptions:
+    """What it takes to have that wish. Raises UserError."""
+    origin, base = parse_url(
+        as_http(wish.relay),
+        Path(wish.ca_file) if wish.ca_file else None,
+        proxies=Proxies.from_environment(os.environ),
+    )
+    target = Target(
+        origin=origin,
+        path=base.rstrip("/") + path,
+        shown=wish.relay,
+        servers=wish.servers or servers,
+        is_willing=not wish.servers,
+        token=token_source(wish.token, places, os.environ if environment is None else environment),
+    )
+    return ConnectOptions(places=places, target=target, on_connected=on_connected)

@@ -1,0 +1,297 @@
+"""`mooring relay`: until it is told to end. The shutdown contract, for links:
+
+1. `/readyz` says 503. No upgrade is granted any more, no call taken; nobody is accepted.
+2. Calls under way finish; streams that only listen end.
+3. At the deadline the rest gets an error that names the cause.
+4. Every link is flushed, and closed with 1001, or with 1012 and a moment to come back if it is a restart: all
+   at once, spread a little. All listeners end beside that. Then force.
+
+Exit statuses: 0 ended as asked · 1 a listener failed · 2 usage or configuration · 3 a call was cut off.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mooring.errors import ListenFailed, Unavailable
+from mooring.host.loops import run_with_signals
+from mooring.host.relay_options import Address, RelayOptions, check
+from mooring.host.relay_pages import control_app, metrics_app
+from mooring.host.stop import Stop
+from mooring.host.waits import unless_stopped, until
+from mooring.http.guard import Guard, guarded
+from mooring.http.limits import Limits
+from mooring.http.listener import Listener
+from mooring.http.tls import server_context
+from mooring.relay.admission import FAILURES, UPGRADES, ClientAddress, RateLimiter, RatePolicy
+from mooring.relay.certificates.policy import LETS_ENCRYPT, Authority
+from mooring.relay.gate import Gate
+from mooring.relay.meters import BytePolicy, Meters
+from mooring.relay.relay import Relay
+from mooring.relay.state_folder import make_state, tokens_path
+from mooring.relay.token_book import TokenBook
+from mooring.wire.http import Request, Response
+
+if TYPE_CHECKING:
+    import ssl
+
+    from mooring.relay.certificates.keeper import Certificates
+
+__all__ = ["control_socket", "main", "run"]
+
+log = logging.getLogger("mooring.host")
+
+LOST_CALL = 3
+CLOSING_S = 5.0
+"""Of the drain, for links to be flushed and closed."""
+RESTART = "restart asked for"
+PROBES = frozenset({"/healthz", "/readyz"})
+
+
+def control_socket(state: Path) -> Path:
+    """Where commands reach the relay that uses this folder."""
+    return state / "relay.sock"
+
+
+def main(options: RelayOptions) -> int:
+    """Run until a signal says stop; returns the exit status. A restart that was asked for begins it anew."""
+    status = run_with_signals(lambda stop: _run(options, stop), keeps_memory=True)
+    if status < 0:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(sys.executable, [sys.executable, "-m", "mooring", *sys.argv[1:]])  # noqa: S606 - ourselves
+    return status
+
+
+async def run(options: RelayOptions, stop: Stop) -> int:
+    """Serve until `stop`; returns the exit status. Raises MooringError for what cannot even begin."""
+    return max(0, await _run(options, stop))
+
+
+async def _run(options: RelayOptions, stop: Stop) -> int:
+    check(options, is_root=hasattr(os, "geteuid") and os.geteuid() == 0)
+    make_state(options.state)
+    with _owning(options.state / "relay.lock"):
+        relaying = _Relaying(options, stop)
+        try:
+            await unless_stopped(stop, relaying.begin())
+            if not stop.requested:
+                await relaying.until_stopped()
+            cut = await relaying.shut_down()
+        finally:
+            await relaying.aclose()
+    if relaying.wants_restart:
+        return -1
+    return LOST_CALL if cut else 0
+
+
+@contextmanager
+def _owning(path: Path) -> Iterator[None]:
+    """One relay for one folder: the lock goes with the process, however that ends."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Unavailable(
+                f"another relay uses {path.parent}",
+                code="relay_running",
+                hint="mooring relay status shows it; give this one a folder of its own with --state",
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class _Relaying:
+    """One life of a relay, with all that it owns."""
+
+    def __init__(self, options: RelayOptions, stop: Stop) -> None:
+        self._options = options
+        self._stop = stop
+        self.wants_restart = False
+        clock = time.monotonic
+        book = TokenBook.load(tokens_path(options.state))
+        upgrades = RatePolicy(per_second=options.upgrades_per_second, burst=UPGRADES.burst)
+        gate = Gate(
+            book,
+            ClientAddress(options.trust_proxies),
+            upgrades=RateLimiter(upgrades, clock),
+            failures=RateLimiter(FAILURES, clock),
+        )
+        meters = Meters(BytePolicy(bytes_per_minute=options.bytes_per_minute), clock)
+        self._urls: list[str] = []
+        self._relay = Relay(book, gate, meters, options.policy, url=self._url)
+        self._guard = Guard(
+            hosts=[options.domain] if options.domain else ["*"],
+            origins=options.allow_origins,
+            exempt_paths=PROBES,
+        )
+        limits = Limits(
+            max_connections=options.max_connections,
+            max_body_bytes=options.policy.max_body_bytes,
+            linger_timeout_s=min(2.0, options.policy.goodbye_s),
+        )
+        self._public = Listener(
+            guarded(self._relay, self._guard), admit=self._admit, limits=limits, clock=clock
+        )
+        self._certificates: Certificates | None = self._make_certificates()
+        self._others: list[Listener] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _url(self) -> str:
+        return self._options.public_url or self._urls[0]
+
+    def _admit(self, request: Request) -> Response | None:
+        return self._guard.admit(request) or self._relay.admit(request)
+
+    def _make_certificates(self) -> "Certificates | None":
+        options, acme = self._options, self._options.acme
+        if not options.domain:
+            return None
+        from mooring.relay.certificates.entrance import open_certificates  # noqa: PLC0415 - optional
+
+        authority = Authority(url=acme.directory or LETS_ENCRYPT, ca_file=acme.ca_file, email=acme.email)
+        folder = options.state / "certificates"
+        return open_certificates([options.domain], folder, authority, challenge=acme.challenge)
+
+    # Its beginning.
+
+    async def begin(self) -> None:
+        """Open what is to be reached; when it returns, the relay is."""
+        control = self._listener(control_app(self._relay, self._certificates, self._urls, self._restart))
+        socket = control_socket(self._options.state)
+        socket.unlink(missing_ok=True)  # the lock is ours: whoever made it is gone
+        await control.listen_unix(socket)
+        if self._options.metrics_listen is not None:
+            metrics = self._listener(metrics_app(self._relay, self._public))
+            await metrics.listen_tcp(*self._options.metrics_listen)
+        await self._open_public()
+        self._tasks.append(asyncio.create_task(self._relay.run(), name="relay"))
+        if self._certificates is not None:
+            self._tasks.append(asyncio.create_task(self._certificates.run(), name="certificates"))
+        for url in self._urls:
+            log.info("relaying at %s", url, extra={"event": "listening", "url": url})
+
+    def _listener(self, app: "Listener | object") -> Listener:
+        listener = Listener(app, limits=Limits(max_connections=64))  # type: ignore[arg-type]
+        self._others.append(listener)
+        return listener
+
+    async def _open_public(self) -> None:
+        options, certificates = self._options, self._certificates
+        tls: ssl.SSLContext | None = None
+        address = options.insecure_listen or options.listen
+        if options.tls_cert is not None and options.tls_key is not None:
+            tls = server_context(options.tls_cert, options.tls_key)
+        if certificates is not None:
+            tls = certificates.context
+            await self._open_port_80(certificates, options.http_listen)
+        bound = await self._public.listen_tcp(*address, tls=tls)
+        scheme = "http" if tls is None else "https"
+        self._urls[:] = (
+            [options.public_url or f"https://{options.domain}{_port_suffix(bound[0][1], 443)}"]
+            if options.domain
+            else [_url(scheme, host, port) for host, port in bound]
+        )
+        if certificates is not None:
+            await certificates.obtain()
+
+    async def _open_port_80(self, certificates: "Certificates", address: Address | None) -> None:
+        if address is None:
+            return
+        listener = self._listener(certificates.challenges)
+        try:
+            await listener.listen_tcp(*address)
+        except ListenFailed as error:
+            if self._options.acme.challenge == "http-01":
+                raise
+            log.warning(
+                "port %d cannot be had, so the authority is answered by TLS: %s", address[1], error.message
+            )
+        else:
+            certificates.has_port_80 = True
+
+    # Its life.
+
+    async def until_stopped(self) -> None:
+        """Raises what ended one of its tasks: none of them ends by itself."""
+        stopping = asyncio.ensure_future(self._stop.wait_requested())
+        try:
+            done, _ = await asyncio.wait([stopping, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+
+    def _restart(self) -> None:
+        self.wants_restart = True
+        self._stop.request(RESTART)
+
+    # Its end.
+
+    async def shut_down(self) -> int:
+        """See the module; returns how many calls were cut."""
+        cause = self._stop.cause or "ending"
+        total_s = self._options.drain_timeout_s
+        calls = self._relay.calls_in_flight
+        agents, clients = self._relay.registry.counts
+        log.info(
+            "%s: stopping, with %d calls under way, %d agents and %d clients",
+            cause,
+            calls,
+            agents,
+            clients,
+            extra={"event": "draining", "cause": cause, "calls": calls},
+        )
+        for listener in (self._public, *self._others):
+            listener.announce_drain()
+            listener.stop_accepting(min(1.0, total_s / 4))
+        is_restart = self.wants_restart or self._options.announce_restart
+        draining = asyncio.create_task(
+            self._relay.drain(cause, calls_s=max(total_s - CLOSING_S, total_s / 2), is_restart=is_restart)
+        )
+        give_up_at = asyncio.get_running_loop().time() + total_s
+        await until(self._stop, total_s, _finished(draining))
+        if not draining.done():
+            draining.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(draining, return_exceptions=True)
+        cut = draining.result() if not draining.cancelled() else self._relay.calls_in_flight
+        left_s = max(0.1, give_up_at - asyncio.get_running_loop().time())
+        await until(self._stop, left_s, self._public.wait_drained())
+        log.info("the relay has stopped", extra={"event": "ended", "cut": cut})
+        return cut
+
+    async def aclose(self) -> None:
+        """No port answers, and no task is left."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._relay.aclose()
+        for listener in (self._public, *self._others):
+            await listener.aclose()
+        if self._certificates is not None:
+            await self._certificates.aclose()
+
+
+async def _finished(task: "asyncio.Task[int]") -> None:
+    await asyncio.wait([task])
+
+
+def _url(scheme: str, host: str, port: int) -> str:
+    shown = "localhost" if host in ("::", "0.0.0.0") else host  # noqa: S104 - only told
+    bracketed = f"[{shown}]" if ":" in shown else shown
+    return f"{scheme}://{bracketed}{_port_suffix(port, 443 if scheme == 'https' else 80)}"
+
+
+def _port_suffix(port: int, usual: int) -> str:
+    return "" if port == usual else f":{port}"

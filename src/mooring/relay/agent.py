@@ -1,0 +1,439 @@
+"""An agent: the link of a workstation to its relay, kept for as long as it is wanted.
+
+| state | | next |
+|---|---|---|
+| dialling | a connection is made, the relay greeted | connected, waiting, refused |
+| connected | callers are answered | waiting |
+| waiting | for the next attempt, or a change of network | dialling |
+| refused | the relay has said no, for a reason that time does not heal | |
+
+A link that was lost is gone on with: what was under way stays under way here until the relay's grace is over,
+and the relay sends again what did not come through. Only then is it given up.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from mooring import __version__
+from mooring.errors import MooringError, UserError
+from mooring.http.client_errors import NotTrusted
+from mooring.http.origin import Origin
+from mooring.http.websocket_client import ClientSockets, Refused
+from mooring.relay.backoff import Backoff
+from mooring.relay.carrier import Carrier, prepare
+from mooring.relay.closing import BAD_TOKEN, NAME_HELD, NOT_ALLOWED, PROTOCOL_ERROR
+from mooring.relay.envelope import (
+    SUBPROTOCOL,
+    BadEnvelope,
+    Envelope,
+    Kind,
+    encode,
+    read_json,
+    split,
+    write_json,
+)
+from mooring.relay.link import Link, Stream
+from mooring.relay.policy import AgentPolicy
+from mooring.relay.words import Goodbye, Hello, Opening, Reset, Restart, Welcome
+from mooring.wire.http import Headers
+from mooring.wire.websocket import WebSocket
+
+__all__ = ["Agent", "AgentStatus", "State", "Target"]
+
+log = logging.getLogger("mooring.relay")
+
+LINK_LOST = Reset("link_lost", "the link to the relay was lost", close=1011)
+FATAL_STATUSES = {401: "the relay does not know this token", 403: "the relay does not allow it"}
+
+
+class State(Enum):
+    """See the module."""
+
+    DIALLING = "dialling"
+    CONNECTED = "connected"
+    WAITING = "waiting"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Which relay, by which door, as what."""
+
+    origin: Origin
+    path: str
+    """`/v1/server` or `/v1/client`, below what stands before it."""
+    shown: str
+    """Its address as the user wrote it."""
+    servers: tuple[str, ...] = ()
+    is_willing: bool = False
+    """Offer those of them that the token allows."""
+    token: Callable[[], str] = lambda: ""
+    """Asked before each attempt: it may have been exchanged."""
+
+
+class AgentStatus(msgspec.Struct, kw_only=True):
+    """What `mooring connect status` tells."""
+
+    relay: str
+    state: str
+    name: str
+    servers: list[str]
+    urls: dict[str, str]
+    connected_since: float | None
+    round_trip_ms: float | None
+    calls: int
+    reconnects: int
+    next_attempt_in_s: float | None
+    last_error: str | None
+
+
+class Agent:
+    """One link. `run` until it is refused or `leave` is called; `aclose` leaves nothing."""
+
+    def __init__(
+        self,
+        target: Target,
+        policy: AgentPolicy,
+        *,
+        on_open: Callable[[Stream, Opening], None] | None = None,
+        on_welcome: Callable[[Welcome], None] = lambda welcome: None,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.target = target
+        self.link = self._make_link(on_open)
+        self.welcome: Welcome | None = None
+        self.state = State.DIALLING
+        self.reconnects = 0
+        self.round_trip_s: float | None = None
+        self.connected_since: float | None = None
+        self.last_error: MooringError | None = None
+        self._on_open = on_open
+        self._on_welcome = on_welcome
+        self._policy = policy
+        self._clock = clock
+        self._backoff = Backoff(policy, chance)
+        self._instance = secrets.token_urlsafe(18)
+        self._sockets = ClientSockets(clock=clock)
+        self._carrier: Carrier | None = None
+        self._lost: asyncio.Future[tuple[int, str]] | None = None
+        self._next_at: float | None = None
+        self._hurry = asyncio.Event()
+        self._pings: dict[bytes, float] = {}
+        self._grace: asyncio.TimerHandle | None = None
+        self._minimum_s = 0.0
+        """The relay's own word on when to come back."""
+        self._conflicts = 0
+        self._is_leaving = False
+
+    def _make_link(self, on_open: Callable[[Stream, Opening], None] | None) -> Link:
+        link = Link(lambda: None, on_open)
+        link.on_word = self._on_word
+        return link
+
+    @property
+    def is_connected(self) -> bool:
+        """A socket carries the link now."""
+        return self._carrier is not None
+
+    def hurry(self) -> None:
+        """The network has changed: the next attempt is now; a link that is there is asked for a sign."""
+        self._hurry.set()
+        if self._carrier is not None:
+            self.ping()
+            asyncio.get_running_loop().call_later(self._policy.probe_s, self._drop_silent, self._carrier)
+
+    def _drop_silent(self, carrier: Carrier) -> None:
+        if self._carrier is carrier and self._pings:
+            log.info("the relay does not answer after a change of network: dialling again")
+            carrier.socket.abort()
+
+    def ping(self) -> None:
+        """Measure the distance."""
+        if self._carrier is not None:
+            mark = os.urandom(8)
+            self._pings[mark] = self._clock()
+            self.link.say(Kind.PING, mark)
+
+    async def run(self) -> None:
+        """Keep the link. Returns after `leave`. Raises MooringError when the relay refuses for good."""
+        while not self._is_leaving:
+            self.state = State.DIALLING
+            try:
+                socket, welcome = await self._dial()
+                code, reason = await self._serve(socket, welcome)
+                self._note_end(code, reason)
+            except Refused as error:
+                self._note_refusal(error)
+            except UserError:
+                self.state = State.REFUSED
+                raise
+            except MooringError as error:
+                if isinstance(error, NotTrusted):
+                    self.state = State.REFUSED
+                    raise
+                self._note(error)
+            if not self._is_leaving:
+                await self._wait()
+
+    async def leave(self, reason: str) -> None:
+        """Say goodbye, so that nobody waits for us; what is under way is over."""
+        self._is_leaving = True
+        self._hurry.set()
+        carrier = self._carrier
+        if carrier is not None:
+            self.link.say(Kind.GOODBYE, write_json(Goodbye(reason)))
+            carrier.close(1000, reason)
+
+    async def aclose(self) -> None:
+        """Cut it."""
+        self._is_leaving = True
+        if self._grace is not None:
+            self._grace.cancel()
+        if self._carrier is not None:
+            self._carrier.drop()
+            self._carrier = None
+        self.link.fail(LINK_LOST)
+        await self._sockets.aclose()
+
+    def status(self, calls: int) -> AgentStatus:
+        """What there is to tell."""
+        welcome, now = self.welcome, self._clock()
+        url = welcome.url if welcome is not None else ""
+        servers = self.target.servers if welcome is None else welcome.servers
+        return AgentStatus(
+            relay=self.target.shown,
+            state=self.state.value,
+            name=welcome.name if welcome is not None else "",
+            servers=list(servers),
+            urls={name: f"{url}/{name}/mcp" for name in servers} if url else {},
+            connected_since=self.connected_since if self.is_connected else None,
+            round_trip_ms=round(self.round_trip_s * 1000, 2) if self.round_trip_s is not None else None,
+            calls=calls,
+            reconnects=self.reconnects,
+            next_attempt_in_s=None if self._next_at is None else round(max(0.0, self._next_at - now), 1),
+            last_error=self.last_error.message if self.last_error is not None else None,
+        )
+
+    # Dialling.
+
+    async def _dial(self) -> tuple[WebSocket, Welcome]:
+        headers: Headers = [(b"Authorization", b"Bearer " + self.target.token().encode("ascii", "replace"))]
+        socket = await self._sockets.open(
+            self.target.origin, self.target.path, headers, subprotocol=SUBPROTOCOL
+        )
+        prepare(socket)
+        heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        def on_message(message: bytes) -> None:
+            socket.hold()  # what follows is for the link
+            socket.on_message = self._too_early.append
+            if not heard.done():
+                heard.set_result(message)
+
+        def on_closed(code: int, reason: str) -> None:
+            if not heard.done():
+                heard.set_exception(_Closed(code, reason))
+
+        self._too_early: list[bytes] = []
+        socket.on_message, socket.on_closed = on_message, on_closed
+        before = self.welcome
+        hello = Hello(
+            instance=self._instance,
+            servers=self.target.servers,
+            willing=self.target.is_willing,
+            link=before.link if before is not None else "",
+            received=self.link.received,
+            window=self.link.window,
+            software=f"mooring/{__version__}",
+        )
+        socket.send(encode(Kind.HELLO, payload=write_json(hello)))
+        try:
+            async with asyncio.timeout(self._policy.welcome_s):
+                message = await heard
+            return socket, _read_welcome(message)
+        except _Closed as closed:
+            raise self._refusal(closed.code, closed.reason) from None
+        except TimeoutError:
+            socket.abort()
+            raise MooringError("the relay does not answer", code="timeout") from None
+        except BadEnvelope as error:
+            socket.abort()
+            raise MooringError(f"the relay does not speak as it should: {error}", code="bad_answer") from None
+        except BaseException:
+            socket.abort()
+            raise
+
+    # Being connected.
+
+    async def _serve(self, socket: WebSocket, welcome: Welcome) -> tuple[int, str]:
+        """Until the link is lost."""
+        try:
+            self._go_on(welcome)
+        except MooringError:
+            socket.abort()
+            raise
+        self._lost = asyncio.get_running_loop().create_future()
+        self._carrier = Carrier(self.link, socket, is_strict=False, on_lost=self._on_lost)
+        for message in self._too_early:
+            self.link.receive(message, strict=False)
+        self._too_early = []
+        socket.go_on()
+        began = self._clock()
+        self.state = State.CONNECTED
+        self.connected_since = time.time()
+        self._next_at = None
+        self._conflicts = 0
+        self._minimum_s = 0.0
+        self._hurry.clear()
+        self.last_error = None
+        self._on_welcome(welcome)
+        try:
+            return await self._beat(self._lost)
+        finally:
+            self._backoff.note_uptime(self._clock() - began)
+
+    def _go_on(self, welcome: Welcome) -> None:
+        """The link that was, if the relay remembers it; otherwise all that was on it is over."""
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        is_first = self.welcome is None
+        if welcome.resumed and not is_first:
+            try:
+                self.link.resume(welcome.received)
+                self.reconnects += 1
+            except BadEnvelope as error:
+                self._begin_anew()
+                raise MooringError(
+                    f"the relay does not remember the link: {error}", code="bad_link"
+                ) from None
+        elif not is_first:
+            self._begin_anew()
+            self.reconnects += 1
+        self.link.peer_window = welcome.window
+        self.welcome = welcome
+
+    def _begin_anew(self) -> None:
+        self.link.fail(LINK_LOST)
+        self.link = self._make_link(self._on_open)
+        self.welcome = None
+
+    async def _beat(self, lost: "asyncio.Future[tuple[int, str]]") -> tuple[int, str]:
+        next_ping = 0.0
+        while True:
+            if self._clock() >= next_ping:
+                next_ping = self._clock() + self._policy.ping_s
+                self.ping()
+            self.link.acknowledge()
+            done, _ = await asyncio.wait([lost], timeout=1.0)
+            if done:
+                return lost.result()
+
+    def _on_lost(self, code: int, reason: str) -> None:
+        self._carrier = None
+        self._pings.clear()
+        self.link.lose()
+        grace_s = self.welcome.grace_ms / 1000 if self.welcome is not None else 0.0
+        loop = asyncio.get_running_loop()
+        self._grace = loop.call_later(grace_s, self._end_grace, self.link)
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result((code, reason))
+
+    def _end_grace(self, link: Link) -> None:
+        if self._carrier is None and self.link is link:
+            self._begin_anew()
+
+    def _on_word(self, got: Envelope) -> None:
+        if got.kind == Kind.PING:
+            self.link.say(Kind.PONG, got.payload[:16])
+        elif got.kind == Kind.PONG:
+            since = self._pings.get(got.payload)
+            if since is not None:
+                self.round_trip_s = self._clock() - since
+                self._pings.clear()
+        elif got.kind == Kind.RESTART:
+            restart: Restart = read_json(got.payload, Restart)
+            self._minimum_s = min(max(0, restart.reconnect_in_ms) / 1000, self._policy.longest_delay_s)
+
+    # Not being connected.
+
+    def _note(self, error: MooringError) -> None:
+        if self.last_error is None or self.last_error.message != error.message:
+            log.warning("not connected to %s: %s", self.target.shown, error.message)
+        self.last_error = error
+
+    def _note_end(self, code: int, reason: str) -> None:
+        if self._is_leaving:
+            return
+        refusal = self._refusal(code, reason)
+        if isinstance(refusal, UserError):
+            self.state = State.REFUSED
+            raise refusal
+        self._note(refusal)
+
+    def _note_refusal(self, error: Refused) -> None:
+        """By the status of the answer to the upgrade."""
+        if error.status in FATAL_STATUSES:
+            self.state = State.REFUSED
+            raise UserError(
+                f"{FATAL_STATUSES[error.status]} ({self.target.shown} answers {error.status})",
+                code="relay_refused",
+                hint="make a token there with: mooring relay token create NAME --servers …",
+            ) from None
+        wait = error.header(b"retry-after") or b""
+        if wait.isdigit():
+            self._minimum_s = min(float(wait), self._policy.longest_delay_s)
+        self._note(MooringError(f"the relay answers {error.status}", code="relay_busy"))
+
+    def _refusal(self, code: int, reason: str) -> MooringError:
+        """What a close means."""
+        said = f"{reason} (close code {code})" if reason else f"close code {code}"
+        if code in (BAD_TOKEN, NOT_ALLOWED):
+            hint = "mooring relay token list, on the relay, shows what its tokens allow"
+            return UserError(f"the relay refuses: {said}", code="relay_refused", hint=hint)
+        if code == NAME_HELD:
+            self._conflicts += 1
+            if self._conflicts >= self._policy.max_conflicts:
+                hint = "end the other one, or give this machine a token of its own"
+                return UserError(f"the relay refuses: {said}", code="name_held", hint=hint)
+        if code == PROTOCOL_ERROR:
+            return MooringError(f"the relay does not understand us: {said}", code="bad_link")
+        return MooringError(f"the link was lost: {said}", code="link_lost")
+
+    async def _wait(self) -> None:
+        """For the next attempt; a change of network is one reason not to."""
+        self.state = State.WAITING
+        delay_s = self._backoff.next_s(self._minimum_s)
+        self._next_at = self._clock() + delay_s
+        self._hurry.clear()
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+        self._next_at = None
+
+
+class _Closed(Exception):
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+def _read_welcome(message: bytes) -> Welcome:
+    got = next(split(message), None)
+    if got is None or got.kind != Kind.WELCOME:
+        raise BadEnvelope("the first envelope must be a welcome")
+    welcome: Welcome = read_json(got.payload, Welcome)
+    return welcome

@@ -1,0 +1,333 @@
+"""The agent's end of connections: each is a request to a server here, asked as if its caller were here too.
+
+- What a server says passes as it is, piece by piece, and no faster than the link takes it.
+- A caller that goes closes the request here, which is all that a server can see of it: in either era it does
+  what it would do if the caller had been local.
+- A request that did not get out is tried again for a while: the daemon may be changing hands. One that did is
+  never sent twice.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+from mooring.errors import MooringError
+from mooring.http.client import Client, ClientResponse
+from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.http.websocket_client import ClientSockets, Refused
+from mooring.relay.callers import MAX_SOCKET_MESSAGE_BYTES
+from mooring.relay.closing import TOO_LARGE
+from mooring.relay.link import Stream
+from mooring.relay.passing_on import PATHS, answer_fields, request_fields
+from mooring.relay.policy import AgentPolicy
+from mooring.relay.words import Head, Opening, Reset, headers_as_text, text_as_headers
+from mooring.wire.http import Headers
+from mooring.wire.websocket import WebSocket
+
+__all__ = ["Answering", "Door"]
+
+log = logging.getLogger("mooring.relay")
+
+RETRY_S = 0.1
+CALLER_GONE = 1001
+
+
+class Door(Protocol):
+    """The way to this workstation's servers."""
+
+    async def client(self) -> Client:
+        """Who asks them. Raises NotSent, MooringError."""
+        ...
+
+    def doubt(self) -> None:
+        """Nobody answered there: look again, before the next one is asked."""
+        ...
+
+    def headers(self, caller: str, prefix: str) -> Headers:
+        """By which a server knows who asks, and under which address it was asked."""
+        ...
+
+    def is_offered(self, server: str) -> bool:
+        """May it be asked for?"""
+        ...
+
+
+class Answering:
+    """All that is under way for callers. `aclose` leaves nothing."""
+
+    def __init__(self, door: Door, policy: AgentPolicy) -> None:
+        self._door = door
+        self._policy = policy
+        self._sockets = ClientSockets()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._calling: set[asyncio.Task[None]] = set()
+        """Of them, those that somebody waits for."""
+        self._refusal: Reset | None = None
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.name = ""
+        """Under which the relay knows us."""
+        self.calls = 0
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are being answered."""
+        return len(self._tasks)
+
+    @property
+    def calls_in_flight(self) -> int:
+        """How many of them are calls, rather than streams that only listen."""
+        return len(self._calling)
+
+    def refuse_new(self, cause: str) -> None:
+        """Take no more calls."""
+        text = f"{self.name or 'the workstation'} is disconnecting ({cause})"
+        self._refusal = Reset("agent_leaving", text, not_executed=True)
+
+    async def wait_quiet(self) -> None:
+        """Until no call is under way."""
+        await self._quiet.wait()
+
+    def open(self, stream: Stream, opening: Opening) -> None:
+        """A caller asks."""
+        refusal = self._refusal or self._judge(opening)
+        if refusal is not None:
+            stream.reset(refusal)
+            return
+        self.calls += 1
+        if opening.websocket:
+            socket_answer = _SocketAnswer(stream, self._sockets)
+            stream.ear = socket_answer
+            self._begin(self._bridge(socket_answer, opening), socket_answer, is_call=False)
+        else:
+            stream.ear = _Answer(
+                stream, self._policy.max_body_bytes, lambda answer: self._ask(answer, opening)
+            )
+
+    def _judge(self, opening: Opening) -> Reset | None:
+        if not self._door.is_offered(opening.server) or opening.path not in PATHS:
+            return Reset("no_such_server", f"{opening.server[:40]} is not offered here", not_executed=True)
+        if self.in_flight >= self._policy.max_streams:
+            return Reset("too_many", "too many calls and streams at this workstation", not_executed=True)
+        return None
+
+    def _ask(self, answer: "_Answer", opening: Opening) -> None:
+        self._begin(self._answer(answer, opening), answer, is_call=opening.method != "GET")
+
+    def _begin(
+        self, work: Coroutine[None, None, None], answer: "_Answer | _SocketAnswer", *, is_call: bool
+    ) -> None:
+        task = asyncio.create_task(work)
+        answer.task = task
+        self._tasks.add(task)
+        if is_call:
+            self._calling.add(task)
+            self._quiet.clear()
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._calling.discard(task)
+        if not self._calling:
+            self._quiet.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a call of a caller failed inside Mooring", exc_info=error)
+
+    async def _answer(self, answer: "_Answer", opening: Opening) -> None:
+        stream = answer.stream
+        try:
+            response = await self._request(opening, b"".join(answer.body))
+        except AnswerLost as error:
+            stream.reset(Reset("answer_lost", error.message))
+            return
+        except MooringError as error:
+            stream.reset(Reset("server_unreachable", error.message, not_executed=True))
+            return
+        except Exception:
+            stream.reset(Reset("internal_error", "it failed at the workstation; its log says why"))
+            raise
+        try:
+            stream.head(Head(response.status, headers_as_text(_kept(response.headers))))
+            async for piece in response:
+                stream.send(piece)
+                if not stream.writable:
+                    await answer.until_writable()
+            stream.end()
+        except AnswerLost as error:
+            stream.reset(Reset("answer_lost", error.message))
+        finally:
+            response.close()
+
+    async def _request(self, opening: Opening, body: bytes) -> ClientResponse:
+        target = f"/{opening.server}/{opening.path}" + (f"?{opening.query}" if opening.query else "")
+        give_up_at = asyncio.get_running_loop().time() + self._policy.local_s
+        while True:
+            try:
+                client = await self._door.client()
+                return await client.request(opening.method, target, self._headers(opening), body)
+            except NotSent:
+                self._door.doubt()
+                if asyncio.get_running_loop().time() > give_up_at:
+                    raise
+            await asyncio.sleep(RETRY_S)
+
+    def _headers(self, opening: Opening) -> Headers:
+        try:
+            fields = request_fields(text_as_headers(opening.headers))
+        except ValueError:
+            fields = []
+        return [*fields, *self._door.headers(opening.caller, f"/{self.name}" if self.name else "")]
+
+    async def _bridge(self, answer: "_SocketAnswer", opening: Opening) -> None:
+        """A WebSocket to the local server; from then on its callbacks do the work."""
+        target = f"/{opening.server}/{opening.path}" + (f"?{opening.query}" if opening.query else "")
+        offered = dict(opening.headers).get("sec-websocket-protocol", "").split(",")[0].strip()
+        try:
+            client = await self._door.client()
+            headers = self._headers(opening)
+            socket = await self._sockets.open(client.origin, target, headers, subprotocol=offered)
+        except Refused as error:
+            answer.stream.head(Head(error.status))
+            answer.stream.end()
+            return
+        except AnswerLost as error:
+            answer.stream.reset(Reset("answer_lost", error.message, not_executed=True))
+            return
+        except MooringError as error:
+            answer.stream.reset(Reset("server_unreachable", error.message, not_executed=True))
+            return
+        answer.begin(socket, offered)
+
+    async def aclose(self) -> None:
+        """Give up whatever is under way."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._sockets.aclose()
+
+
+class _Answer:
+    """The ear of a connection that is a request."""
+
+    def __init__(self, stream: Stream, max_body_bytes: int, on_asked: Callable[["_Answer"], None]) -> None:
+        self.stream = stream
+        self.body: list[bytes] = []
+        self.task: asyncio.Task[None] | None = None
+        self._body_bytes = 0
+        self._max_body_bytes = max_body_bytes
+        self._on_asked = on_asked
+        self._writable: asyncio.Event | None = None
+
+    async def until_writable(self) -> None:
+        """Until the link has taken most of what waits."""
+        self._writable = asyncio.Event()
+        await self._writable.wait()
+
+    def on_head(self, head: Head) -> None:
+        """A request has none."""
+
+    def on_data(self, data: bytes, more: bool) -> None:
+        """Of its body."""
+        self._body_bytes += len(data)
+        if self._body_bytes > self._max_body_bytes:
+            self.stream.reset(Reset("too_large", "the request is too large", not_executed=True))
+            return
+        self.body.append(data)
+        self.stream.consumed(len(data))
+
+    def on_end(self) -> None:
+        """It is whole: now it is asked."""
+        self._on_asked(self)
+
+    def on_reset(self, reset: Reset) -> None:
+        """The caller has gone."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def on_writable(self) -> None:
+        """The link has caught up."""
+        if self._writable is not None:
+            self._writable.set()
+
+
+class _SocketAnswer:
+    """The ear of a connection that is a WebSocket."""
+
+    def __init__(self, stream: Stream, sockets: ClientSockets) -> None:
+        self.stream = stream
+        self.task: asyncio.Task[None] | None = None
+        self._socket: WebSocket | None = None
+        self._begun: list[bytes] = []
+        self._begun_bytes = 0
+        self._unread_bytes = 0
+
+    def begin(self, socket: WebSocket, subprotocol: str) -> None:
+        """The local server has said yes."""
+        if self.stream.is_over:
+            socket.close(CALLER_GONE, "the caller has gone")
+            return
+        self._socket = socket
+        socket.on_message = self._on_message
+        socket.on_writable = self._read_on
+        socket.on_closed = self._on_closed
+        chosen = [("sec-websocket-protocol", subprotocol)] if subprotocol else []
+        self.stream.head(Head(101, chosen))
+
+    def on_head(self, head: Head) -> None:
+        """Callers send none."""
+
+    def on_data(self, data: bytes, more: bool) -> None:
+        """A message of the caller's, or a piece of one."""
+        self._begun.append(data)
+        self._begun_bytes += len(data)
+        self._unread_bytes += len(data)
+        if self._begun_bytes > MAX_SOCKET_MESSAGE_BYTES:
+            self.stream.give_up(Reset("too_large", "a message is too long", close=TOO_LARGE))
+            return
+        if not more and self._socket is not None:
+            self._socket.send(b"".join(self._begun))
+            self._begun.clear()
+            self._begun_bytes = 0
+        self._read_on()
+
+    def on_end(self) -> None:
+        """The caller says no more."""
+        self.stream.end()
+        self._close(1000, "")
+
+    def on_reset(self, reset: Reset) -> None:
+        """The caller has gone."""
+        if self.task is not None:
+            self.task.cancel()
+        self._close(reset.close or CALLER_GONE, reset.message)
+
+    def on_writable(self) -> None:
+        """The link has caught up: the server may say more."""
+        if self._socket is not None:
+            self._socket.go_on()
+
+    def _close(self, code: int, reason: str) -> None:
+        if self._socket is not None:
+            # Some codes are never sent: they only tell what became of a connection (RFC 6455 §7.4.1).
+            self._socket.close(code if code not in (1005, 1006, 1015) else CALLER_GONE, reason)
+
+    def _on_message(self, message: bytes) -> None:
+        self.stream.send(message)
+        if not self.stream.writable and self._socket is not None:
+            self._socket.hold()
+
+    def _read_on(self) -> None:
+        if self._unread_bytes and (self._socket is None or self._socket.writable):
+            count, self._unread_bytes = self._unread_bytes, 0
+            self.stream.consumed(count)
+
+    def _on_closed(self, code: int, reason: str) -> None:
+        self.stream.reset(Reset("closed", reason, close=code))
+
+
+def _kept(headers: Headers) -> Headers:
+    """For the relay: the length tells it whether the answer is short."""
+    length = [field for field in headers if field[0] == b"content-length"]
+    return [*answer_fields(headers), *length]

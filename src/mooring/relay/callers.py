@@ -1,0 +1,309 @@
+"""Callers that speak plain HTTP: a request becomes a connection on an agent's link, and is answered from it.
+
+- A small answer whose length is known is passed on whole; everything else as it comes, byte for byte, and no
+  faster than the caller reads: what it does not take is not asked for.
+- A caller that goes ends its connection at the agent, which is what the server there would see too.
+- A connection that is cut gets an end in words if that is possible, and a visible one if it is not.
+"""
+
+from collections.abc import Callable
+
+from mooring.http.head import may_be_sent
+from mooring.relay.closing import TOO_LARGE
+from mooring.relay.link import Stream
+from mooring.relay.passing_on import answer_fields, request_fields
+from mooring.relay.refusals import call_id, error_event, refusal
+from mooring.relay.words import Head, Opening, Reset, headers_as_text, text_as_headers
+from mooring.wire.http import Exchange, Headers, Request, Response
+from mooring.wire.websocket import WebSocket
+
+__all__ = ["HttpCaller", "SocketCaller", "opening_of"]
+
+WHOLE_BYTES = 64 * 1024
+"""An answer up to this is kept until it is whole: one write, and one length."""
+CALLER_GONE = Reset("caller_gone", "the caller has gone")
+EVENTS = b"text/event-stream"
+CUT = 1011
+MAX_SOCKET_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Of one message on a caller's WebSocket, as of a request's body."""
+
+
+def opening_of(request: Request, server: str, path: str, caller: str) -> Opening:
+    """What an agent is told of a request."""
+    fields = request_fields(request.headers)
+    if request.offers_websocket:
+        fields += [
+            (b"sec-websocket-protocol", value) for value in request.header_all(b"sec-websocket-protocol")
+        ]
+    return Opening(
+        server=server,
+        method=request.method,
+        path=path,
+        query=request.query,
+        headers=headers_as_text(fields),
+        caller=caller,
+        websocket=request.offers_websocket,
+    )
+
+
+class HttpCaller:
+    """The ear of a connection for one exchange. `on_done` is called once, when it is over.
+
+    `is_call`: somebody waits for an answer, rather than for whatever may come.
+    """
+
+    __slots__ = (
+        "_at_boundary",
+        "_body",
+        "_exchange",
+        "_head",
+        "_is_over",
+        "_is_started",
+        "_on_done",
+        "_stream",
+        "_unread_bytes",
+        "_whole",
+    )
+
+    def __init__(self, exchange: Exchange, on_done: Callable[[], None]) -> None:
+        self._exchange = exchange
+        self._on_done = on_done
+        self._stream: Stream | None = None
+        self._head: tuple[int, Headers] = 0, []
+        self._whole = False
+        """The answer is short: it is passed on when it is all there."""
+        self._body: list[bytes] = []
+        self._is_started = self._is_over = False
+        self._at_boundary = True
+        """Of a stream of events: the last one is complete."""
+        self._unread_bytes = 0
+
+    @property
+    def is_call(self) -> bool:
+        """See the class."""
+        return self._exchange.request.method != "GET"
+
+    def begin(self, stream: Stream) -> None:
+        """Send the request on."""
+        self._stream = stream
+        body = self._exchange.request.body
+        if body:
+            stream.send(body)
+        stream.end()
+        self._exchange.on_disconnect = self._leave
+
+    def cut(self, reset: Reset) -> None:
+        """End it from here: the caller gets words, the agent is told to stop."""
+        if self._stream is not None:
+            self._stream.give_up(reset)
+
+    # From the agent.
+
+    def on_head(self, head: Head) -> None:
+        """The answer begins."""
+        assert self._stream is not None  # noqa: S101 - `begin` comes first
+        try:
+            fields = text_as_headers(head.headers)
+        except ValueError:
+            fields = []
+        if self._head[0] or not 200 <= head.status <= 599 or not all(map(may_be_sent, fields)):
+            self._stream.give_up(Reset("bad_answer", "the agent's answer cannot be passed on"))
+            return
+        length = next((value for name, value in fields if name == b"content-length"), b"")
+        self._whole = length.isdigit() and int(length) <= WHOLE_BYTES
+        self._head = head.status, answer_fields(fields)
+        if not self._whole:
+            self._is_started = True
+            self._exchange.start(*self._head)
+            self._exchange.on_writable = self._read_on
+
+    def on_data(self, data: bytes, more: bool) -> None:
+        """A piece of it."""
+        assert self._stream is not None  # noqa: S101
+        if not self._head[0]:
+            self._stream.give_up(Reset("bad_answer", "the agent's answer has no head"))
+        elif self._whole:
+            self._body.append(data)
+            self._unread_bytes += len(data)
+            self._stream.consumed(len(data))
+            if self._unread_bytes > WHOLE_BYTES:
+                self._stream.give_up(Reset("bad_answer", "the agent's answer is longer than it said"))
+        elif data:
+            self._exchange.write(data)
+            self._at_boundary = data.endswith((b"\n\n", b"\r\n\r\n"))
+            self._unread_bytes += len(data)
+            self._read_on()
+
+    def on_end(self) -> None:
+        """It is whole."""
+        if self._whole:
+            status, headers = self._head
+            self._exchange.respond(Response(status, b"".join(self._body), headers))
+        elif self._is_started:
+            self._exchange.end()
+        else:
+            self._refuse(Reset("bad_answer", "the agent's answer has no head"))
+        self._finish()
+
+    def on_reset(self, reset: Reset) -> None:
+        """There will be no more of it."""
+        if self._is_started:
+            self._end_stream(reset)
+        else:
+            self._refuse(reset)
+        self._finish()
+
+    def on_writable(self) -> None:
+        """The request was given whole: nothing waits for this."""
+
+    def _refuse(self, reset: Reset) -> None:
+        self._exchange.respond(refusal(reset, call_id(self._exchange.request)))
+
+    def _end_stream(self, reset: Reset) -> None:
+        id = call_id(self._exchange.request)
+        is_events = any(name == b"content-type" and value.startswith(EVENTS) for name, value in self._head[1])
+        if not is_events or not self._at_boundary:
+            self._exchange.abort()
+            return
+        if id is not None:
+            self._exchange.write(error_event(reset, id))
+        self._exchange.end()
+
+    # From the caller.
+
+    def _read_on(self) -> None:
+        if self._stream is not None and self._unread_bytes and self._exchange.writable:
+            count, self._unread_bytes = self._unread_bytes, 0
+            self._stream.consumed(count)
+
+    def _leave(self) -> None:
+        if self._stream is not None:
+            self._stream.reset(CALLER_GONE)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._exchange.on_disconnect = self._exchange.on_writable = None
+            self._on_done()
+
+
+class SocketCaller:
+    """A caller that wants a WebSocket: it gets one when the agent's server has said yes."""
+
+    is_call = False
+    """Which of its messages are calls, and which are answered, only its two ends know."""
+
+    def __init__(self, exchange: Exchange, on_done: Callable[[], None]) -> None:
+        self._exchange = exchange
+        self._on_done = on_done
+        self._stream: Stream | None = None
+        self._socket: WebSocket | None = None
+        self._begun: list[bytes] = []
+        self._begun_bytes = 0
+        self._unread_bytes = 0
+        self._is_over = False
+
+    def begin(self, stream: Stream) -> None:
+        """The opening was all; messages follow when it is agreed."""
+        self._stream = stream
+        self._exchange.on_disconnect = self._leave
+
+    def cut(self, reset: Reset) -> None:
+        """End it from here."""
+        if self._stream is not None:
+            self._stream.give_up(reset)
+
+    def on_head(self, head: Head) -> None:
+        """Yes, or no."""
+        assert self._stream is not None  # noqa: S101 - `begin` comes first
+        if self._socket is not None:
+            return
+        if head.status != 101:
+            self._refuse_as(head)
+            return
+        chosen = dict(head.headers).get("sec-websocket-protocol", "")
+        self._exchange.on_disconnect = None
+        self._socket = self._exchange.upgrade(chosen)
+        if self._socket is None:
+            self._leave()
+            return
+        self._socket.on_message = self._on_message
+        self._socket.on_writable = self._read_on
+        self._socket.on_closed = self._on_closed
+
+    def on_data(self, data: bytes, more: bool) -> None:
+        """A message, or a piece of one. It is put together here: the caller's frames are not the agent's."""
+        assert self._stream is not None  # noqa: S101
+        if self._socket is None:
+            self._stream.consumed(len(data))
+            return
+        self._begun.append(data)
+        self._begun_bytes += len(data)
+        self._unread_bytes += len(data)
+        if self._begun_bytes > MAX_SOCKET_MESSAGE_BYTES:
+            self._stream.give_up(Reset("too_large", "a message is too long", close=TOO_LARGE))
+            return
+        if not more:
+            self._socket.send(b"".join(self._begun))
+            self._begun.clear()
+            self._begun_bytes = 0
+        self._read_on()
+
+    def on_end(self) -> None:
+        """The server closed it, without a code."""
+        self.on_reset(Reset("closed", close=1000))
+
+    def on_reset(self, reset: Reset) -> None:
+        """It is over."""
+        if self._socket is not None:
+            self._socket.close(reset.close or CUT, reset.message)
+        elif not self._is_over:
+            self._exchange.respond(refusal(reset, None))
+        self._finish()
+
+    def on_writable(self) -> None:
+        """The agent takes more: the caller may say more."""
+        if self._socket is not None:
+            self._socket.go_on()
+
+    def _refuse_as(self, head: Head) -> None:
+        assert self._stream is not None  # noqa: S101
+        self._stream.reset(Reset("refused"))
+        status = head.status if 400 <= head.status <= 599 else 502
+        self._exchange.respond(
+            refusal(Reset("refused_upgrade", f"the server refuses (status {status})"), None)
+        )
+        self._finish()
+
+    def _on_message(self, message: bytes) -> None:
+        if self._stream is not None:
+            self._stream.send(message)
+            if not self._stream.writable and self._socket is not None:
+                self._socket.hold()
+
+    def _read_on(self) -> None:
+        # Pieces of a message count as read: it could not become whole otherwise.
+        if (
+            self._stream is not None
+            and self._unread_bytes
+            and (self._socket is None or self._socket.writable)
+        ):
+            count, self._unread_bytes = self._unread_bytes, 0
+            self._stream.consumed(count)
+
+    def _on_closed(self, code: int, reason: str) -> None:
+        if self._stream is not None:
+            self._stream.reset(Reset("caller_gone", reason, close=code))
+        self._finish()
+
+    def _leave(self) -> None:
+        if self._stream is not None:
+            self._stream.reset(CALLER_GONE)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._exchange.on_disconnect = None
+            self._on_done()

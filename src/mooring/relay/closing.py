@@ -1,0 +1,27 @@
+"""The codes with which a link is closed (docs/relay-protocol.md)."""
+
+__all__ = [
+    "BAD_TOKEN",
+    "FAILED",
+    "GOING_AWAY",
+    "NAME_HELD",
+    "NORMAL",
+    "NOT_ALLOWED",
+    "NO_SUCH_SERVER",
+    "PROTOCOL_ERROR",
+    "RESTARTING",
+    "TOO_LARGE",
+    "TOO_MANY",
+]
+
+NORMAL = 1000
+GOING_AWAY = 1001
+PROTOCOL_ERROR = 1002
+TOO_LARGE = 1009
+FAILED = 1011
+RESTARTING = 1012
+BAD_TOKEN = 4401
+NOT_ALLOWED = 4403
+NO_SUCH_SERVER = 4404
+NAME_HELD = 4409
+TOO_MANY = 4429

@@ -1,0 +1,588 @@
+"""Many connections on one link, which goes on when its WebSocket is lost. Sans-IO: no sockets, no clock.
+
+The same at both ends, and in the relay twice. Its owner feeds it with what came (`receive`), sends what
+`take` gives for as long as its socket takes it, and is told by `on_wanted` when there is something again.
+
+Invariants:
+- What is counted (from OPEN on) is handed on exactly once and in order, however often the socket under the
+  link is replaced: each envelope is kept until the other end has said that it came, sent again after a loss,
+  and recognized by its sequence if it had come before.
+- Who has something to send takes turns, by bytes: a connection gets `MAX_DATA_BYTES` and goes to the end of
+  the line. What is urgent (credit, resets) goes first: it is short, and somebody waits for it.
+- Bounded in bytes: what a connection has under way, by the peer's credit; what is kept for sending again, by
+  `MAX_UNACKNOWLEDGED_BYTES`; what waits in a connection's queue is its owner's (`Stream.writable`).
+- A connection is over when both halves have ended, or either side has reset it. What still comes for it is
+  dropped, and counted as stray.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from mooring.relay import envelope
+from mooring.relay.envelope import (
+    HEAD_BYTES,
+    MAX_DATA_BYTES,
+    MORE,
+    BadEnvelope,
+    Envelope,
+    Kind,
+    read_json,
+    read_number,
+    write_json,
+    write_number,
+)
+from mooring.relay.words import WINDOW_BYTES, Head, Opening, Reset
+
+__all__ = ["DEAF", "Ear", "Link", "Stream"]
+
+log = logging.getLogger("mooring.relay")
+
+MAX_UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024
+"""Kept to be sent again: 40 MB a second at 100 ms of distance."""
+MESSAGE_BYTES = 64 * 1024
+"""Of one `take`; more would only wait in the socket, where nothing can overtake it."""
+HIGH_WATER_BYTES = 64 * 1024
+"""In a connection's queue; beyond it `writable` is false. As of the listener's connections."""
+ACKNOWLEDGE_ENVELOPES = 32
+ACKNOWLEDGE_BYTES = 64 * 1024
+"""After so much the other end is told without being asked, so that it need not keep more."""
+LAST_ID = 0xFFFF_FFFF
+
+OPEN, HEAD, DATA, END, RESET, CREDIT = (
+    int(kind) for kind in (Kind.OPEN, Kind.HEAD, Kind.DATA, Kind.END, Kind.RESET, Kind.CREDIT)
+)
+DAMAGED = Reset("link_damaged", "the other end of the link left something out", close=1011)
+
+
+BROKEN = Reset("internal_error", "it failed inside Mooring; the log says why", close=1011)
+
+
+class Ear(Protocol):
+    """Who hears what comes on a connection. Nothing is called after `on_reset`, nor after both ends."""
+
+    def on_head(self, head: Head) -> None:
+        """The answer begins."""
+        ...
+
+    def on_data(self, data: bytes, more: bool) -> None:
+        """A piece; `more`: of a message that goes on. To be given back by `Stream.consumed`."""
+        ...
+
+    def on_end(self) -> None:
+        """The other end has said all."""
+        ...
+
+    def on_reset(self, reset: Reset) -> None:
+        """It is over."""
+        ...
+
+    def on_writable(self) -> None:
+        """`Stream.writable` is true again."""
+        ...
+
+
+class Deaf:
+    """The ear of a connection that nobody listens to yet, or any more."""
+
+    def on_head(self, head: Head) -> None:
+        """Nobody wants it."""
+
+    def on_data(self, data: bytes, more: bool) -> None:
+        """Nobody wants it."""
+
+    def on_end(self) -> None:
+        """Nobody wants it."""
+
+    def on_reset(self, reset: Reset) -> None:
+        """Nobody wants it."""
+
+    def on_writable(self) -> None:
+        """Nobody wants it."""
+
+
+DEAF = Deaf()
+
+
+class Stream:
+    """One connection on a link."""
+
+    __slots__ = (
+        "_credit",
+        "_hears",
+        "_is_in_line",
+        "_is_opened",
+        "_link",
+        "_owed_bytes",
+        "_queue",
+        "_room_bytes",
+        "_said_all",
+        "_speaks",
+        "_was_full",
+        "ear",
+        "id",
+        "is_call",
+        "is_over",
+        "queued_bytes",
+    )
+
+    def __init__(self, link: "Link", id: int, *, window: int, credit: int) -> None:
+        self.id = id
+        self.ear: Ear = DEAF
+        self.is_over = False
+        self.is_call = True
+        """Somebody waits for an answer on it; otherwise it is a stream that may stand still for a while."""
+        self.queued_bytes = 0
+        """Of data that was not put on the link yet."""
+        self._link = link
+        self._queue: deque[tuple[int, int, bytes]] = deque()
+        self._credit = credit
+        self._room_bytes = window
+        """What the peer may still send."""
+        self._owed_bytes = 0
+        """What was consumed, and the peer not told of."""
+        self._speaks = self._hears = True
+        self._is_in_line = self._was_full = False
+        self._is_opened = False
+        """Something of it was put on the link."""
+        self._said_all = False
+        """Its end was put on the link."""
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.id}{' over' if self.is_over else ''}>"
+
+    @property
+    def writable(self) -> bool:
+        """Less than the high-water mark waits."""
+        return self.queued_bytes < HIGH_WATER_BYTES
+
+    @property
+    def is_sent(self) -> bool:
+        """All of what is to be done was put on the link: it may be done. Before that it certainly is not."""
+        return self._said_all
+
+    def with_what_is_known(self, reset: Reset) -> Reset:
+        """The same reset, and whether it can have been done: nothing is that was not sent whole."""
+        done = "" if self._said_all else "; the call was not executed"
+        return Reset(reset.reason, reset.message + done, reset.close or 1011, not_executed=not self._said_all)
+
+    # What the owner says.
+
+    def head(self, head: Head) -> None:
+        """The answer begins."""
+        self._put(HEAD, write_json(head))
+
+    def send(self, data: bytes, more: bool = False) -> None:
+        """A piece of a body, or of a message; with `more` it goes on in the next."""
+        if self._speaks:
+            self.queued_bytes += len(data)
+            self._was_full = self._was_full or not self.writable
+            self._put(DATA, data, MORE if more else 0)
+
+    def end(self) -> None:
+        """All is said. Idempotent."""
+        if self._speaks:
+            self._put(END, b"")
+            self._speaks = False
+            self._settle()
+
+    def reset(self, reset: Reset) -> None:
+        """It is over, whatever waits. Idempotent; nothing is heard of it any more."""
+        if self.is_over:
+            return
+        if self._is_opened:
+            self._link.urgent(RESET, self.id, write_json(reset))
+        self._forget()
+
+    def give_up(self, reset: Reset) -> None:
+        """It is over: both ends are told."""
+        if not self.is_over:
+            ear = self.ear
+            self.reset(reset)
+            ear.on_reset(reset)
+
+    def consumed(self, count: int) -> None:
+        """So much of the data is done with: the peer may send as much again."""
+        self._owed_bytes += count
+        if self._owed_bytes >= self._link.window // 2 and self._hears and not self.is_over:
+            self._link.urgent(CREDIT, self.id, write_number(self._owed_bytes))
+            self._room_bytes += self._owed_bytes
+            self._owed_bytes = 0
+
+    def _put(self, kind: int, payload: bytes, flags: int = 0) -> None:
+        if self._speaks and not self.is_over:
+            self._queue.append((kind, flags, payload))
+            self._line_up()
+
+    def _line_up(self) -> None:
+        if not self._is_in_line and self.may_send:
+            self._is_in_line = True
+            self._link.line_up(self)
+
+    def _settle(self) -> None:
+        if not self._speaks and not self._hears and not self._queue:
+            self._forget()
+
+    def _forget(self) -> None:
+        self.is_over = True
+        self._speaks = self._hears = False
+        self._queue.clear()
+        self.queued_bytes = 0
+        self.ear = DEAF
+        self._link.forget(self)
+
+    # What the link asks.
+
+    @property
+    def may_send(self) -> bool:
+        """Something waits, and the peer has room for it."""
+        return bool(self._queue) and (self._credit > 0 or self._queue[0][0] != DATA or not self._queue[0][2])
+
+    def give(self, parts: list[bytes]) -> int:
+        """A turn: put at most `MAX_DATA_BYTES` into `parts`; how many."""
+        link, queue, count = self._link, self._queue, 0
+        self._is_opened = True
+        while self.may_send and count < MAX_DATA_BYTES:
+            kind, flags, payload = queue.popleft()
+            if kind == DATA:
+                fits = min(self._credit, MAX_DATA_BYTES)
+                if len(payload) > fits:
+                    queue.appendleft((DATA, flags, payload[fits:]))
+                    payload, flags = payload[:fits], flags | MORE
+                self._credit -= len(payload)
+                self.queued_bytes -= len(payload)
+            elif kind == END:
+                self._said_all = True
+            count += link.put(kind, flags, self.id, payload, parts)
+        self._is_in_line = False
+        if self.may_send:
+            self._line_up()
+        elif not queue:
+            self._settle()
+        return count
+
+    def is_relieved(self) -> bool:
+        """It was full, and is not any more; told once."""
+        relieved = self._was_full and self.queued_bytes < HIGH_WATER_BYTES // 2
+        if relieved:
+            self._was_full = False
+        return relieved
+
+    # What the peer says.
+
+    def hear(self, got: Envelope) -> None:
+        """Raises BadEnvelope."""
+        kind = got.kind
+        if kind == DATA:
+            self._hear_data(got)
+        elif kind == HEAD:
+            if self._hears:
+                self.ear.on_head(read_json(got.payload, Head))
+        elif kind == END:
+            if self._hears:
+                self._hears = False
+                self.ear.on_end()
+                self._settle()
+        elif kind == RESET:
+            self.hear_reset(read_json(got.payload, Reset))
+        elif kind == CREDIT:
+            self._credit += read_number(got.payload)
+            self._line_up()
+
+    def _hear_data(self, got: Envelope) -> None:
+        if not self._hears:
+            raise BadEnvelope("data after its end")
+        self._room_bytes -= len(got.payload)
+        if self._room_bytes < 0:
+            self.reset(Reset("flow_control", "more was sent than there was room for", close=1011))
+            raise BadEnvelope("more data than there was room for")
+        self.ear.on_data(got.payload, bool(got.flags & MORE))
+
+    def hear_reset(self, reset: Reset) -> None:
+        """Over, by the peer's word or by the link's end."""
+        ear = self.ear
+        self._forget()
+        ear.on_reset(reset)
+
+
+class Link:
+    """See the module. `on_open` is given at the end that does not open connections."""
+
+    __slots__ = (
+        "_acknowledged",
+        "_in_line",
+        "_is_wanted",
+        "_last_id",
+        "_resending",
+        "_sent",
+        "_told_bytes",
+        "_unacknowledged",
+        "_unacknowledged_bytes",
+        "_untold",
+        "_urgent",
+        "bad",
+        "on_open",
+        "on_wanted",
+        "on_word",
+        "peer_window",
+        "received",
+        "stray",
+        "streams",
+        "window",
+    )
+
+    def __init__(
+        self,
+        on_wanted: Callable[[], None],
+        on_open: Callable[[Stream, Opening], None] | None = None,
+        *,
+        window: int = WINDOW_BYTES,
+        peer_window: int = WINDOW_BYTES,
+    ) -> None:
+        self.on_wanted = on_wanted
+        self.on_open = on_open
+        self.on_word: Callable[[Envelope], None] | None = None
+        """Hears what is said about the link itself; may raise BadEnvelope."""
+        self.window = window
+        self.peer_window = peer_window
+        self.streams: dict[int, Stream] = {}
+        self.received = 0
+        """The last sequence that came."""
+        self.bad = 0
+        """Envelopes that could not be understood."""
+        self.stray = 0
+        """Envelopes for connections that are over."""
+        self._sent = 0
+        self._last_id = 0
+        self._acknowledged = 0
+        """The last sequence of the peer's that we told it of."""
+        self._untold = 0
+        """Bytes that came since."""
+        self._in_line: deque[Stream] = deque()
+        self._urgent: deque[tuple[int, int, bytes]] = deque()
+        self._resending: deque[bytes] = deque()
+        self._unacknowledged: deque[tuple[int, bytes]] = deque()
+        self._unacknowledged_bytes = 0
+        self._is_wanted = False
+
+    def __repr__(self) -> str:
+        return f"<Link {len(self.streams)} open, sent {self._sent}, received {self.received}>"
+
+    # The owner's side.
+
+    def open(self, opening: Opening, ear: Ear) -> Stream:
+        """A new connection."""
+        id = self._last_id % LAST_ID + 1
+        while id in self.streams:
+            id = id % LAST_ID + 1
+        self._last_id = id
+        stream = self._make(id)
+        stream.ear = ear
+        stream.is_call = opening.websocket or opening.method != "GET"
+        stream._put(OPEN, write_json(opening))
+        return stream
+
+    def say(self, kind: int, payload: bytes = b"") -> None:
+        """Something about the link itself, which is not sent again if it is lost."""
+        self._urgent.append((kind, 0, payload))
+        self._want()
+
+    def take(self, limit_bytes: int = MESSAGE_BYTES) -> bytes:
+        """The next message for the socket; empty: there is none now."""
+        parts: list[bytes] = []
+        size = 0
+        while self._resending and size < limit_bytes:  # before all that has a later sequence
+            again = self._resending.popleft()
+            parts.append(again)
+            size += len(again)
+        while self._urgent and size < limit_bytes:
+            kind, connection, payload = self._urgent.popleft()
+            size += self.put(kind, 0, connection, payload, parts)
+        turns: list[Stream] = []
+        while self._in_line and size < limit_bytes and self._unacknowledged_bytes < MAX_UNACKNOWLEDGED_BYTES:
+            stream = self._in_line.popleft()
+            size += stream.give(parts)
+            turns.append(stream)
+        if parts and self.received > self._acknowledged:
+            parts.append(self._acknowledgement())
+        self._is_wanted = bool(parts)
+        for stream in turns:
+            if stream.is_relieved():
+                stream.ear.on_writable()
+        return b"".join(parts)
+
+    def receive(self, message: bytes, *, strict: bool) -> None:
+        """What came. What is bad is left out and counted; if `strict`, it is told: raises BadEnvelope."""
+        try:
+            for got in envelope.split(message):
+                try:
+                    self._hear(got)
+                except BadEnvelope:
+                    self.bad += 1
+                    if strict:
+                        raise
+        except BadEnvelope:
+            if strict:
+                raise
+            self.bad += 1
+        self._untold += len(message)
+        if self._untold >= ACKNOWLEDGE_BYTES or self.received - self._acknowledged >= ACKNOWLEDGE_ENVELOPES:
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Tell the peer what came, if it does not know."""
+        if self.received > self._acknowledged:
+            self._acknowledged = self.received
+            self._untold = 0
+            self.say(Kind.ACK, write_number(self.received))
+
+    def lose(self) -> None:
+        """The socket is gone. What was to be said about the link itself is void."""
+        self._urgent = deque(item for item in self._urgent if item[0] >= Kind.OPEN)
+        self._resending.clear()
+        self._is_wanted = True  # nobody could send anything; `resume` asks again
+
+    def resume(self, peer_received: int) -> None:
+        """Another socket; the peer has got so much. Raises BadEnvelope if that cannot be."""
+        if not self._sent - len(self._unacknowledged) <= peer_received <= self._sent:
+            raise BadEnvelope("it received what was never sent, or has forgotten what it received")
+        self._forget_until(peer_received)
+        self._resending = deque(again for _, again in self._unacknowledged)
+        self._acknowledged = self.received
+        self._untold = 0
+        self._is_wanted = False
+        self._want()
+
+    def fail(self, reset: Reset) -> None:
+        """The link is over: so are all its connections."""
+        for stream in tuple(self.streams.values()):
+            stream.hear_reset(stream.with_what_is_known(reset))
+        for queue in (self._urgent, self._in_line, self._resending, self._unacknowledged):
+            queue.clear()
+        self._unacknowledged_bytes = 0
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """What is kept to be sent again."""
+        return self._unacknowledged_bytes
+
+    @property
+    def has_nothing_to_send(self) -> bool:
+        """Whatever was said is with the socket, but for what has no credit."""
+        return not (self._urgent or self._resending or self._in_line)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits to be sent, and nothing to be told of."""
+        return self.has_nothing_to_send and not self._unacknowledged
+
+    # The peer's side.
+
+    def _hear(self, got: Envelope) -> None:
+        kind = got.kind
+        if kind < OPEN:
+            if kind == Kind.ACK:
+                self._forget_until(read_number(got.payload))
+            elif self.on_word is not None:
+                self.on_word(got)
+            return
+        if got.sequence <= self.received:
+            if not got.sequence:
+                raise BadEnvelope("no sequence where there must be one")
+            return  # it came before
+        is_gap = got.sequence != self.received + 1
+        self.received = got.sequence
+        if is_gap:
+            self._close_all(DAMAGED)
+            raise BadEnvelope("a gap in the sequence")
+        stream = self.streams.get(got.connection)
+        if kind == OPEN:
+            self._hear_open(got, stream)
+        elif stream is None:
+            self.stray += 1
+        else:
+            self._pass_on(stream, got)
+
+    def _pass_on(self, stream: Stream, got: Envelope) -> None:
+        """What goes wrong at one connection is its own trouble, never that of the others."""
+        try:
+            stream.hear(got)
+        except BadEnvelope:
+            raise
+        except Exception:
+            log.exception("what came for %r could not be taken", stream)
+            stream.reset(BROKEN)
+
+    def _hear_open(self, got: Envelope, stream: Stream | None) -> None:
+        if self.on_open is None or stream is not None or not got.connection:
+            raise BadEnvelope("a connection that cannot be opened")
+        opening: Opening = read_json(got.payload, Opening)
+        stream = self._make(got.connection)
+        stream._is_opened = True
+        try:
+            self.on_open(stream, opening)
+        except Exception:
+            log.exception("%r could not be opened", stream)
+            stream.reset(BROKEN)
+
+    def _close_all(self, reset: Reset) -> None:
+        for stream in tuple(self.streams.values()):
+            stream.give_up(reset)
+
+    def _forget_until(self, sequence: int) -> None:
+        kept = self._unacknowledged
+        was_full = self._unacknowledged_bytes >= MAX_UNACKNOWLEDGED_BYTES
+        while kept and kept[0][0] <= sequence:
+            self._unacknowledged_bytes -= len(kept.popleft()[1])
+        if was_full and self._in_line:
+            self._want()
+
+    # The connections' side.
+
+    def _make(self, id: int) -> Stream:
+        stream = self.streams[id] = Stream(self, id, window=self.window, credit=self.peer_window)
+        return stream
+
+    def forget(self, stream: Stream) -> None:
+        """It is over."""
+        if self.streams.get(stream.id) is stream:
+            del self.streams[stream.id]
+        if stream._is_in_line:
+            self._in_line.remove(stream)
+            stream._is_in_line = False
+
+    def urgent(self, kind: int, connection: int, payload: bytes) -> None:
+        """Before all that waits."""
+        self._urgent.append((kind, connection, payload))
+        self._want()
+
+    def line_up(self, stream: Stream) -> None:
+        """It has something to send."""
+        self._in_line.append(stream)
+        self._want()
+
+    def put(self, kind: int, flags: int, connection: int, payload: bytes, parts: list[bytes]) -> int:
+        """One envelope onto the link; its length."""
+        sequence = 0
+        if kind >= OPEN:
+            self._sent = sequence = self._sent + 1
+        data = envelope.encode(kind, connection, payload, sequence=sequence, flags=flags)
+        if sequence:
+            self._unacknowledged.append((sequence, data))
+            self._unacknowledged_bytes += len(data)
+        parts.append(data)
+        return len(data)
+
+    def _acknowledgement(self) -> bytes:
+        self._acknowledged = self.received
+        self._untold = 0
+        return envelope.encode(Kind.ACK, payload=write_number(self.received))
+
+    def _want(self) -> None:
+        if not self._is_wanted:
+            self._is_wanted = True
+            self.on_wanted()
+
+
+assert HEAD_BYTES + MAX_DATA_BYTES < MESSAGE_BYTES <= envelope.MAX_MESSAGE_BYTES  # noqa: S101 - of constants

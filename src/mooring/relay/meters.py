@@ -1,0 +1,148 @@
+"""What goes through a relay: how much of each token, and how many of everything. Pure.
+
+Counts have no ids and no addresses: each label has a few values that are declared before anything is counted.
+`host` makes the page of metrics from them, as it does for everything else.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+from msgspec import Struct
+
+__all__ = ["ByteMeter", "BytePolicy", "Count", "Counters", "Family", "Meters"]
+
+MIB = 1024 * 1024
+
+
+# Bytes of each token --------------------------------------------------------------------------
+
+
+class BytePolicy(Struct, frozen=True, kw_only=True):
+    """What one token may send, on all its connections together."""
+
+    bytes_per_minute: int | None = 512 * MIB
+    """Some 70 Mbit/s: more than most workstations' lines carry upwards, so that an honest one is hardly ever
+    slowed; and a tenth of what a small rented machine has, so that no token has it alone. A tool's picture
+    has a few MiB, the largest message 64 MiB. None: as much as comes."""
+    burst_minutes: float = 1.0
+    """What passes at once before anybody is slowed: eight of the largest messages."""
+
+    def __post_init__(self) -> None:
+        if (self.bytes_per_minute is not None and self.bytes_per_minute < 1) or self.burst_minutes < 0:
+            raise ValueError("a token that may send nothing is of no use")
+
+
+class ByteMeter:
+    """Of one token. What was read is counted, never refused: who has sent too much is read from later."""
+
+    __slots__ = ("_burst_s", "_clock", "_full_at", "_second_bytes")
+
+    def __init__(self, policy: BytePolicy, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        minute_bytes = policy.bytes_per_minute
+        self._second_bytes = None if minute_bytes is None else minute_bytes / 60
+        self._burst_s = policy.burst_minutes * 60
+        self._full_at = float("-inf")
+
+    def count(self, amount_bytes: int) -> float:
+        """So much was read. Returns for how long nothing more should be; mostly 0."""
+        if self._second_bytes is None:
+            return 0.0
+        now = self._clock()
+        self._full_at = max(now, self._full_at) + amount_bytes / self._second_bytes
+        return max(0.0, self._full_at - self._burst_s - now)
+
+    def wait_s(self) -> float:
+        """For how long nothing should be read from a connection that begins now."""
+        return max(0.0, self._full_at - self._burst_s - self._clock())
+
+
+class Meters:
+    """One meter for each token, by its id. It outlives its connections: coming again pays no debt."""
+
+    def __init__(self, policy: BytePolicy, clock: Callable[[], float]) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._meters: dict[str, ByteMeter] = {}
+
+    def __len__(self) -> int:
+        return len(self._meters)
+
+    def of(self, token_id: str) -> ByteMeter:
+        """The same for all connections with that token. There are no more than there are tokens."""
+        meter = self._meters.get(token_id)
+        if meter is None:
+            meter = self._meters[token_id] = ByteMeter(self._policy, self._clock)
+        return meter
+
+    def forget(self, token_ids: Iterable[str]) -> None:
+        """These are not good any more."""
+        for token_id in token_ids:
+            self._meters.pop(token_id, None)
+
+
+# Counts ---------------------------------------------------------------------------------------
+
+_NAME, _VALUE = re.compile("[a-z][a-z0-9_]*"), re.compile("[a-z0-9_]+")
+
+
+class Family(NamedTuple):
+    """Counts of one kind. Without labels it is a single one."""
+
+    name: str
+    """Ends with `_total`; what is before it on the page is added there."""
+    text: str
+    labels: Mapping[str, tuple[str, ...]] = {}
+    """By label: all values that it can have."""
+
+
+class Count:
+    """One of them: for whoever counts often, to be looked up once."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class Counters:
+    """All counts of a relay, each there from the beginning with 0."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families: dict[str, Family] = {}
+        self._counts: dict[str, dict[tuple[str, ...], Count]] = {}
+        for family in families:
+            _check(family, self._families)
+            self._families[family.name] = family
+            self._counts[family.name] = {values: Count() for values in product(*family.labels.values())}
+
+    def find(self, name: str, *values: str) -> Count:
+        """The count with these values, in the order of the family's labels. Raises KeyError: a bug."""
+        return self._counts[name][values]
+
+    def add(self, name: str, *values: str, amount: int = 1) -> None:
+        """So many more. Raises KeyError: a bug."""
+        self.find(name, *values).value += amount
+
+    def samples(self) -> Iterator[tuple[Family, list[tuple[dict[str, str], int]]]]:
+        """Each family with all its samples: labels, and the count."""
+        for name, family in self._families.items():
+            counts = self._counts[name].items()
+            yield (
+                family,
+                [(dict(zip(family.labels, values, strict=True)), one.value) for values, one in counts],
+            )
+
+
+def _check(family: Family, known: Mapping[str, Family]) -> None:
+    """Words that are as plain as the page needs them. Raises ValueError: a bug."""
+    names = (family.name, *family.labels)
+    values = [value for some in family.labels.values() for value in some]
+    if not all(map(_NAME.fullmatch, names)) or not all(map(_VALUE.fullmatch, values)):
+        raise ValueError(f"{family.name!r} cannot be counted: not all of its words are plain")
+    if not family.name.endswith("_total") or "\n" in family.text or not all(family.labels.values()):
+        raise ValueError(f"{family.name!r} cannot be counted: it is no total, or a label has no values")
+    if family.name in known:
+        raise ValueError(f"{family.name!r} is declared twice")

@@ -1,0 +1,70 @@
+"""Requests that wait for an agent that is expected: those of a relay that has just begun are on their way.
+
+Each waits once, for a bound, and is then served as if it had just come, whoever is there by then.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from mooring.wire.http import Exchange
+
+__all__ = ["Parked"]
+
+
+class Parked:
+    """By the names of agents. `serve` is asked again when the agent is there, or the time is over."""
+
+    def __init__(self, serve: Callable[[Exchange], None], hold_s: float, max_each: int) -> None:
+        self._serve = serve
+        self._hold_s = hold_s
+        self._max_each = max_each
+        self._waiting: dict[str, dict[int, tuple[Exchange, asyncio.TimerHandle]]] = {}
+        self._again: set[int] = set()
+        """Those that are being served again, by `id`: they do not wait twice."""
+
+    def is_waiting(self, exchange: Exchange) -> bool:
+        """Has it waited already?"""
+        return id(exchange) in self._again
+
+    def park(self, agent: str, exchange: Exchange) -> None:
+        """Let it wait; if too many do, it is served now."""
+        those = self._waiting.setdefault(agent, {})
+        if len(those) >= self._max_each:
+            self._serve_again(exchange)
+            return
+        timer = asyncio.get_running_loop().call_later(self._hold_s, self._end, agent, exchange)
+        those[id(exchange)] = exchange, timer
+        exchange.on_disconnect = lambda: self._drop(agent, exchange)
+
+    def go_on(self, agent: str) -> None:
+        """The agent is there."""
+        for exchange, timer in self._waiting.pop(agent, {}).values():
+            timer.cancel()
+            self._serve_again(exchange)
+
+    def go_on_all(self) -> None:
+        """Nobody is waited for any more."""
+        for agent in tuple(self._waiting):
+            self.go_on(agent)
+
+    def _end(self, agent: str, exchange: Exchange) -> None:
+        self._drop(agent, exchange)
+        self._serve_again(exchange)
+
+    def _drop(self, agent: str, exchange: Exchange) -> None:
+        those = self._waiting.get(agent, {})
+        found = those.pop(id(exchange), None)
+        if found is not None:
+            found[1].cancel()
+        if not those:
+            self._waiting.pop(agent, None)
+
+    def _serve_again(self, exchange: Exchange) -> None:
+        exchange.on_disconnect = None
+        if exchange.disconnected:
+            return
+        self._again.add(id(exchange))
+        try:
+            self._serve(exchange)
+        finally:
+            self._again.discard(id(exchange))

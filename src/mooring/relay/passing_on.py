@@ -1,0 +1,57 @@
+"""Which header fields go on to the other side, and which are between two neighbours only. Pure."""
+
+from mooring.wire.http import Headers
+
+__all__ = ["PATHS", "answer_fields", "request_fields"]
+
+PATHS = frozenset({"mcp", "sse", "messages", "ws"})
+"""What a server has; see the URL map of the architecture."""
+
+_HOP = frozenset(
+    {
+        b"connection",
+        b"content-length",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+# The relay has judged these; the workstation's own server is asked by the agent, as whom the relay says.
+_JUDGED = frozenset(
+    {
+        b"accept-encoding",
+        b"authorization",
+        b"cookie",
+        b"expect",
+        b"forwarded",
+        b"host",
+        b"origin",
+        b"referer",
+        b"x-real-ip",
+    }
+)
+_OURS = (b"mooring-", b"sec-", b"x-forwarded-")
+_RESPONSE_ONLY = frozenset({b"date", b"server", b"set-cookie", b"strict-transport-security"})
+
+
+def request_fields(headers: Headers) -> Headers:
+    """Of a caller's request: what its server may see."""
+    return [
+        (name, value)
+        for name, value in headers
+        if name not in _HOP and name not in _JUDGED and not name.startswith(_OURS)
+    ]
+
+
+def answer_fields(headers: Headers) -> Headers:
+    """Of a server's answer: what its caller may see."""
+    return [
+        (name, value)
+        for name, value in headers
+        if name not in _HOP and name not in _RESPONSE_ONLY and not name.startswith((b"mooring-", b"sec-"))
+    ]

@@ -1,0 +1,352 @@
+"""A relay: the app behind its public listener, and all that is under way there.
+
+    /v1/server                agents, by WebSocket        (`welcoming`)
+    /v1/client                clients that speak our framing
+    /AGENT/SERVER/mcp …       everybody else, by HTTP     (`callers`)
+    /healthz, /readyz         those who watch
+
+Its end: `drain`, in which calls finish, callers that cannot wait get words, and every link a goodbye; then
+`aclose`, which leaves no task.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from mooring import __version__
+from mooring.errors import MooringError
+from mooring.relay.callers import HttpCaller, SocketCaller, opening_of
+from mooring.relay.closing import BAD_TOKEN, GOING_AWAY, RESTARTING
+from mooring.relay.counting import make_counters
+from mooring.relay.envelope import Kind
+from mooring.relay.gate import Gate
+from mooring.relay.keeper import AGENT, Keeper
+from mooring.relay.link import DEAF, Stream
+from mooring.relay.meters import Meters
+from mooring.relay.parked import Parked
+from mooring.relay.passing_on import PATHS
+from mooring.relay.policy import RelayPolicy
+from mooring.relay.refusals import call_id, refusal
+from mooring.relay.registry import Registry
+from mooring.relay.splice import splice
+from mooring.relay.token_book import TokenBook
+from mooring.relay.tokens import Grant
+from mooring.relay.welcoming import Welcoming
+from mooring.relay.words import Opening, Reset, Restart
+from mooring.wire.http import Exchange, Headers, Request, Response
+
+__all__ = ["Relay"]
+
+log = logging.getLogger("mooring.relay")
+
+JSON: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+TICK_S = 1.0
+"""How often tokens are looked at, and what came is told to the other ends."""
+MEASURE_TICKS = 15
+"""How often the distance to agents is measured."""
+REVOKED = "the token was revoked, changed or has expired"
+LOOK_S = 0.01
+
+Caller = HttpCaller | SocketCaller
+
+
+class Relay:
+    """Made inside a running loop; `run` is its heartbeat."""
+
+    def __init__(
+        self,
+        book: TokenBook,
+        gate: Gate,
+        meters: Meters,
+        policy: RelayPolicy,
+        *,
+        url: Callable[[], str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.registry = Registry()
+        self.counters = make_counters()
+        self.meters = meters
+        self.started_at = time.time()
+        self._book = book
+        self._gate = gate
+        self._policy = policy
+        self._clock = clock
+        self._parked = Parked(self._serve_caller, policy.hold_s, policy.max_streams_per_agent)
+        self._welcoming = Welcoming(
+            self.registry,
+            gate,
+            self.counters,
+            policy,
+            on_open=self._on_client_opens,
+            on_agent=self._parked.go_on,
+            meters=meters,
+            url_of=lambda name: f"{url()}/{name}",
+        )
+        self._callers: dict[Caller, Grant] = {}
+        self._began = clock()
+        self._draining = ""
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    @property
+    def calls_in_flight(self) -> int:
+        """Requests of callers that are not answered, streams included."""
+        return len(self._callers)
+
+    @property
+    def is_draining(self) -> bool:
+        """It shuts down."""
+        return bool(self._draining)
+
+    # The app.
+
+    def __call__(self, exchange: Exchange) -> None:
+        """Answer one request."""
+        path = exchange.request.path
+        if path == "/v1/server":
+            self._welcoming.serve_agent(exchange)
+        elif path == "/v1/client":
+            self._welcoming.serve_client(exchange)
+        elif path == "/healthz":
+            exchange.respond(Response(200, self._health(), JSON))
+        elif path == "/readyz":
+            exchange.respond(Response(503 if self._draining else 200, self._readiness(), JSON))
+        else:
+            self._serve_caller(exchange)
+
+    def admit(self, request: Request) -> Response | None:
+        """Refuse a caller by its head alone: nobody's body is read who would not be let in."""
+        if request.path.startswith("/v1/") or request.path in ("/healthz", "/readyz"):
+            return None
+        judged = self._gate.check_token(request)
+        if isinstance(judged, Response):
+            self.counters.add("calls_total", "rate_limited" if judged.status == 429 else "bad_token")
+            return judged
+        request.head.notes[self] = judged
+        return None
+
+    def _health(self) -> bytes:
+        agents, clients = self.registry.counts
+        about = {"status": "ok", "version": __version__, "agents": agents, "clients": clients}
+        return msgspec.json.encode(about)
+
+    def _readiness(self) -> bytes:
+        state = {"state": "draining", "cause": self._draining} if self._draining else {"state": "ready"}
+        return msgspec.json.encode({**state, "calls_in_flight": self.calls_in_flight})
+
+    # Callers by HTTP.
+
+    def _serve_caller(self, exchange: Exchange) -> None:
+        request = exchange.request
+        grant = request.head.notes.get(self)
+        if not isinstance(grant, Grant) or not self._book.is_good(grant):
+            judged = self._gate.check_token(request)
+            if isinstance(judged, Response):
+                exchange.respond(judged)
+                return
+            grant = judged
+        agent, server, path = (*request.path.split("/")[1:], "", "", "")[:3]
+        if path not in PATHS or request.path.count("/") != 3:
+            self._refuse(exchange, "no_such_server", "servers are at /AGENT/SERVER/mcp")
+            return
+        keeper = self._find(grant, agent, server)
+        if (
+            isinstance(keeper, Reset)
+            and keeper.reason == "agent_absent"
+            and self._may_be_back(exchange, agent)
+        ):
+            self._parked.park(agent, exchange)
+        elif isinstance(keeper, Reset):
+            self._refuse(exchange, keeper.reason, keeper.message)
+        elif self._draining:
+            self._refuse(exchange, "draining", f"the relay is shutting down ({self._draining})")
+        elif self._meters_full(grant, len(request.body)):
+            self._refuse(exchange, "too_many", "this token has sent too much in the last minute")
+        else:
+            self._pass_on(exchange, grant, keeper, opening_of(request, server, path, grant.name))
+
+    def _find(self, grant: Grant, agent: str, server: str) -> Keeper | Reset:
+        """Who answers for that server, or why nobody does."""
+        if not grant.may_call(agent, server):
+            return Reset("not_allowed", "this token may not call that server", not_executed=True)
+        keeper = self.registry.agent(agent)
+        if keeper is not None and server not in keeper.servers:
+            return Reset("no_such_server", f"{agent} offers no server {server}", not_executed=True)
+        if keeper is None and not self._book.may_come(agent, server):
+            return Reset("no_such_server", f"nobody may offer {agent}/{server} here", not_executed=True)
+        if keeper is None:
+            return Reset("agent_absent", f"{agent} is not connected now", not_executed=True)
+        if len(keeper.link.streams) >= self._policy.max_streams_per_agent:
+            return Reset("too_many", f"{agent} has too many calls and streams", not_executed=True)
+        return keeper
+
+    def _may_be_back(self, exchange: Exchange, agent: str) -> bool:
+        """Has the relay only just begun? Then its agents are on their way."""
+        is_new = self._clock() - self._began < self._policy.grace_s
+        return is_new and not self._draining and not self._parked.is_waiting(exchange)
+
+    def _meters_full(self, grant: Grant, body_bytes: int) -> bool:
+        meter = self.meters.of(grant.id)
+        if meter.wait_s():
+            return True
+        meter.count(body_bytes)
+        return False
+
+    def _refuse(self, exchange: Exchange, reason: str, message: str) -> None:
+        self.counters.add("calls_total", reason)
+        # Being absent is no reason for a client to forget its session: never 404.
+        id = call_id(exchange.request) if reason in ("agent_absent", "draining", "too_many") else None
+        exchange.respond(refusal(Reset(reason, message, not_executed=True), id))
+
+    def _pass_on(self, exchange: Exchange, grant: Grant, keeper: Keeper, opening: Opening) -> None:
+        self.counters.add("calls_total", "passed_on")
+        make: type[Caller] = SocketCaller if opening.websocket else HttpCaller
+        caller: Caller = make(exchange, lambda: self._forget(caller))
+        self._callers[caller] = grant
+        self._quiet.clear()
+        caller.begin(keeper.open(opening, caller))
+
+    def _forget(self, caller: Caller) -> None:
+        self._callers.pop(caller, None)
+        if not self._callers:
+            self._quiet.set()
+
+    # Callers that speak our framing.
+
+    def _on_client_opens(self, client: Keeper, stream: Stream, opening: Opening) -> None:
+        agent, _, server = opening.server.partition("/")
+        keeper = self._find(client.grant, agent, server)
+        if opening.path not in PATHS or opening.method not in ("GET", "POST", "DELETE"):
+            keeper = Reset("no_such_server", "servers have mcp, sse, messages and ws", not_executed=True)
+        if len(client.link.streams) > self._policy.max_streams_per_client:
+            keeper = Reset("too_many", "too many calls and streams on one link", not_executed=True)
+        if self._draining:
+            keeper = Reset("draining", f"the relay is shutting down ({self._draining})", not_executed=True)
+        if isinstance(keeper, Reset):
+            self.counters.add("calls_total", keeper.reason)
+            stream.reset(keeper)
+            return
+        self.counters.add("calls_total", "passed_on")
+        client.calls += 1
+        further = msgspec.structs.replace(opening, server=server, caller=client.name)
+        splice(stream, keeper.open(further, DEAF))
+
+    # Its heartbeat.
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        ticks = 0
+        while True:
+            await asyncio.sleep(TICK_S)
+            ticks += 1
+            if self._book.changed():
+                await self._read_tokens()
+            self._end_those_that_are_over()
+            for keeper in self.registry.snapshot():
+                keeper.link.acknowledge()
+                if ticks % MEASURE_TICKS == 0:
+                    keeper.measure()
+
+    async def _read_tokens(self) -> None:
+        try:
+            gone = await asyncio.to_thread(self._book.reload)
+        except MooringError as error:
+            log.error("the tokens cannot be read, those from before stay good: %s", error.message)
+            return
+        self.meters.forget(gone)
+
+    def _end_those_that_are_over(self) -> None:
+        """Whose token is not good any more."""
+        over = Reset("not_allowed", REVOKED, close=BAD_TOKEN)
+        for keeper in self.registry.snapshot():
+            if not self._book.is_good(keeper.grant):
+                keeper.leave(over, BAD_TOKEN, REVOKED)
+        for caller, grant in tuple(self._callers.items()):
+            if not self._book.is_good(grant):
+                caller.cut(over)
+
+    # Its end.
+
+    async def drain(self, cause: str, *, calls_s: float, is_restart: bool) -> int:
+        """Let calls finish, within a bound, and say goodbye to everybody; returns how many calls were cut.
+
+        1. Nobody new gets in. 2. Calls finish. Streams that no call waits on end at once: their callers come
+        back elsewhere, or later. 3. What is left gets words. 4. Every link is flushed and closed, spread a
+        little. Each step has its own bound, and none depends on how many there are.
+        """
+        self._draining = cause
+        self._welcoming.refuse_new(cause)
+        self._parked.go_on_all()
+        self._end_streams()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(calls_s):
+                await self._wait_quiet()
+        cut = self._cut(cause)
+        await self._close_links(is_restart=is_restart)
+        return cut
+
+    def _end_streams(self) -> None:
+        for caller in tuple(self._callers):
+            if not caller.is_call:
+                caller.cut(Reset("draining", "the relay is shutting down", close=GOING_AWAY))
+
+    async def _wait_quiet(self) -> None:
+        await self._quiet.wait()
+        # Rare, and there is no one place that knows.
+        while any(one.link.streams for one in self.registry.snapshot() if one.kind != AGENT):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+
+    def _cut(self, cause: str) -> int:
+        reset = Reset(
+            "draining", f"the relay is shutting down ({cause}); the call was not finished", close=GOING_AWAY
+        )
+        calls = list(self._callers)
+        for caller in calls:
+            caller.cut(reset)
+        streams = [
+            stream
+            for keeper in self.registry.snapshot()
+            for stream in tuple(keeper.link.streams.values())
+            if keeper.kind != AGENT
+        ]
+        for stream in streams:
+            stream.give_up(reset)
+        return len(calls) + sum(stream.is_call for stream in streams)
+
+    async def _close_links(self, *, is_restart: bool) -> None:
+        policy, keepers = self._policy, self.registry.snapshot()
+        code, reason = (RESTARTING, "restarting") if is_restart else (GOING_AWAY, "shutting down")
+        spread_s = min(policy.spread_s, policy.spread_each_s * len(keepers))
+        for socket in self._welcoming.sockets:
+            socket.close(code, reason)
+        if is_restart:
+            self._tell_when_to_return(keepers)
+        await asyncio.gather(*(self._close(keeper, code, reason, spread_s) for keeper in keepers))
+        late = self.registry.snapshot()  # came in meanwhile
+        await asyncio.gather(*(self._close(keeper, code, reason, 0.0) for keeper in late))
+
+    def _tell_when_to_return(self, keepers: list[Keeper]) -> None:
+        spread_s = min(self._policy.return_s, self._policy.return_each_s * len(keepers))
+        for keeper in keepers:
+            delay_s = random.random() * spread_s  # noqa: S311 - spreads load
+            keeper.tell(Kind.RESTART, Restart(reconnect_in_ms=int(delay_s * 1000)))
+
+    async def _close(self, keeper: Keeper, code: int, reason: str, spread_s: float) -> None:
+        await asyncio.sleep(random.random() * spread_s)  # noqa: S311
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._policy.flush_s):
+                # Only the kernel knows, and does not tell.
+                while keeper.carrier is not None and not keeper.carrier.is_flushed:  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_S)
+        keeper.leave(Reset("draining", "the relay is shutting down"), code, reason)
+
+    async def aclose(self) -> None:
+        """Whatever is left is over."""
+        for keeper in self.registry.snapshot():
+            keeper.leave(Reset("draining", "the relay has ended"), GOING_AWAY, "shutting down")
+        await self._welcoming.aclose()

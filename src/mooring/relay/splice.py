@@ -1,0 +1,53 @@
+"""Two connections made one: what comes on either goes out on the other, no faster than that takes it."""
+
+from mooring.relay.link import Ear, Stream
+from mooring.relay.words import Head, Reset
+
+__all__ = ["splice"]
+
+
+class _Half:
+    """The ear of one that speaks to the other."""
+
+    __slots__ = ("_from", "_owed", "_to")
+
+    def __init__(self, heard: Stream, to: Stream) -> None:
+        self._from = heard
+        self._to = to
+        self._owed = 0
+
+    def on_head(self, head: Head) -> None:
+        self._to.head(head)
+
+    def on_data(self, data: bytes, more: bool) -> None:
+        self._to.send(data, more)
+        self._owed += len(data)
+        self.settle()
+
+    def on_end(self) -> None:
+        self._to.end()
+
+    def on_reset(self, reset: Reset) -> None:
+        self._to.reset(reset)
+
+    def on_writable(self) -> None:
+        """It is the other direction that may go on."""
+        other = self._to.ear
+        if isinstance(other, _Half):
+            other.settle()
+
+    def settle(self) -> None:
+        """Let more come, if what came has gone on."""
+        if self._owed and self._to.writable:
+            owed, self._owed = self._owed, 0
+            self._from.consumed(owed)
+
+
+def ear_of(heard: Stream, to: Stream) -> Ear:
+    """Whoever hears `heard` tells `to`."""
+    return _Half(heard, to)
+
+
+def splice(one: Stream, other: Stream) -> None:
+    """Join them, for good."""
+    one.ear, other.ear = ear_of(one, other), ear_of(other, one)

@@ -1,0 +1,115 @@
+"""The tokens that are good now, as a running relay knows them.
+
+A relay looks at the file once a second or so (`changed`, one system call) and reads it again when it is
+another (`reload`). So tokens are made and revoked beside it, by whoever may write its folder.
+"""
+
+import hmac
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mooring.relay.token_file import TokenRecord, read_tokens
+from mooring.relay.tokens import Grant, digest, id_in
+
+__all__ = ["TokenBook"]
+
+NOBODYS = "0" * 64
+"""Compared with in place of a hash that there is not. No text has this one that anybody could find."""
+
+
+class _Known(NamedTuple):
+    """What was read. It is exchanged as a whole, so that whoever looks meanwhile sees one state."""
+
+    records: Mapping[str, TokenRecord]
+    by_name: Mapping[str, TokenRecord]
+    grants: dict[str, Grant]
+    """Of tokens that were presented, made when they were first."""
+
+
+class TokenBook:
+    """Of one file. `reload` may be called in a thread, everything else is quick."""
+
+    def __init__(self, path: Path, wall: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._wall = wall
+        self._seen: object = None
+        self._known = _Known({}, {}, {})
+
+    @classmethod
+    def load(cls, path: Path, wall: Callable[[], float] = time.time) -> "TokenBook":
+        """The tokens in that file; none if there is none yet. Raises TokensDamaged, UserError."""
+        book = cls(path, wall)
+        book.reload()
+        return book
+
+    def __len__(self) -> int:
+        return len(self._known.records)
+
+    def __repr__(self) -> str:
+        return f"<TokenBook of {len(self)} tokens>"
+
+    def find(self, presented: bytes) -> Grant | None:
+        """What it allows; None if it is no token, or none that is good."""
+        known = self._known
+        token_id = id_in(presented)
+        if token_id is None:
+            return None  # not even its shape, which is no secret
+        record = known.records.get(token_id)
+        # One that is unknown takes as long: how long it took tells nobody which ids there are.
+        is_same = hmac.compare_digest(digest(presented), NOBODYS if record is None else record.sha256)
+        if record is None or not is_same or record.is_over(self._wall()):
+            return None
+        grant = known.grants.get(token_id)
+        if grant is None:
+            grant = known.grants[token_id] = _granted(record)
+        return grant
+
+    def is_good(self, grant: Grant) -> bool:
+        """Is it still what its token allows? Not after it was revoked, changed in the file, or expired."""
+        record = self._known.records.get(grant.id)
+        return record is not None and not record.is_over(self._wall()) and _granted(record) == grant
+
+    def may_come(self, agent: str, server: str) -> bool:
+        """Is there a token with which an agent of that name could offer that server?"""
+        record = self._known.by_name.get(agent)
+        if record is None or record.is_over(self._wall()):
+            return False
+        return _granted(record).may_connect(server)
+
+    def changed(self) -> bool:
+        """Is the file another than the one that was read last, or tried to be? Quick."""
+        return self._stamp() != self._seen
+
+    def reload(self) -> frozenset[str]:
+        """Read it again. Returns the ids that are not good any more, or not for the same.
+
+        Raises TokensDamaged, UserError: then all is as it was, and `changed` is false until the file is
+        another, so that trouble is told once.
+        """
+        self._seen = self._stamp()  # before it is read: what is written meanwhile is seen the next time
+        before = self._known.records
+        records = {record.id: record for record in read_tokens(self.path)}
+        self._known = _Known(records, {record.name: record for record in records.values()}, {})
+        return frozenset(token_id for token_id, record in before.items() if records.get(token_id) != record)
+
+    def _stamp(self) -> object:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return error.errno
+        # Each write makes another file. Its number may be one that was used before, but not its times too.
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _granted(record: TokenRecord) -> Grant:
+    return Grant(
+        id=record.id,
+        name=record.name,
+        servers=frozenset(record.servers),
+        calls=frozenset(record.calls),
+        expires=record.expires,
+    )

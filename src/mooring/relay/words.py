@@ -1,0 +1,122 @@
+"""The payloads that are words: JSON, of which unknown fields are ignored (docs/relay-protocol.md)."""
+
+import msgspec
+
+from mooring.relay.envelope import VERSION
+from mooring.wire.http import Headers
+
+__all__ = [
+    "WINDOW_BYTES",
+    "Goodbye",
+    "Head",
+    "Hello",
+    "Opening",
+    "Reset",
+    "Restart",
+    "Welcome",
+    "headers_as_text",
+    "text_as_headers",
+]
+
+WINDOW_BYTES = 256 * 1024
+"""What may be under way to a peer on one connection before it has said that it took some of it: at 100 ms of
+distance that is 2.5 MB a second, and a connection whose reader sleeps holds no more than that."""
+
+Fields = list[tuple[str, str]]
+
+
+class Hello(msgspec.Struct, omit_defaults=True):
+    """The first envelope of an agent or a client."""
+
+    versions: tuple[int, ...] = (VERSION,)
+    instance: str = ""
+    """Random, one for each run of the program: tells its own return from that of another."""
+    servers: tuple[str, ...] = ()
+    """Of an agent: what it offers. Of a client: `AGENT/SERVER` that it will ask for, to hear at once if there
+    is no such one."""
+    willing: bool = False
+    """Of an agent: what its token does not allow is left out, rather than a reason to refuse it."""
+    link: str = ""
+    """The link that was lost, to go on with; empty: a new one."""
+    received: int = 0
+    """The last sequence that came through on it."""
+    window: int = WINDOW_BYTES
+    token: str = ""
+    """For those who cannot send an Authorization header, as pages cannot."""
+    software: str = ""
+
+
+class Welcome(msgspec.Struct, omit_defaults=True):
+    """The relay's answer to it."""
+
+    version: int
+    link: str
+    name: str
+    """Of the token that was shown; for an agent, the name that it has now."""
+    resumed: bool = False
+    """The link that was lost goes on. Otherwise all that was open on it is over."""
+    received: int = 0
+    window: int = WINDOW_BYTES
+    servers: tuple[str, ...] = ()
+    """Which of the agent's servers are offered."""
+    url: str = ""
+    """Under which the agent's servers are reached: `https://relay.example.com/laptop`."""
+    grace_ms: int = 0
+    """For so long a lost link can be gone on with."""
+
+
+class Opening(msgspec.Struct, omit_defaults=True):
+    """A connection begins: one request of a caller. Its body follows as DATA and END."""
+
+    server: str
+    """Towards an agent its server's name; of a client `AGENT/SERVER`."""
+    method: str
+    path: str
+    """Below the server: `mcp`, `sse`, `messages`, `ws`."""
+    query: str = ""
+    headers: Fields = []
+    caller: str = ""
+    """Whose token it was. Only the relay says so; of a client it means nothing."""
+    websocket: bool = False
+    """It wants to become one. Then each message of it is DATA, split by MORE."""
+
+
+class Head(msgspec.Struct, omit_defaults=True):
+    """The answer begins. Its body follows as DATA and END."""
+
+    status: int
+    headers: Fields = []
+
+
+class Reset(msgspec.Struct, omit_defaults=True):
+    """A connection is over before its end."""
+
+    reason: str
+    """A stable code."""
+    message: str = ""
+    close: int = 0
+    """Of a WebSocket: the code of whoever closed it."""
+    not_executed: bool = False
+    """Known for certain; otherwise nobody can tell."""
+
+
+class Restart(msgspec.Struct, omit_defaults=True):
+    """The relay goes, and comes back."""
+
+    reconnect_in_ms: int = 0
+
+
+class Goodbye(msgspec.Struct, omit_defaults=True):
+    """An agent goes for good: nobody need wait for it."""
+
+    reason: str = ""
+
+
+def headers_as_text(headers: Headers) -> Fields:
+    """Bytes of a header are Latin-1, each of which is one character of JSON's."""
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+
+
+def text_as_headers(fields: Fields) -> Headers:
+    """And back. Raises ValueError for what no header can hold."""
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields]

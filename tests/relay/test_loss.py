@@ -1,0 +1,259 @@
+"""Links that are lost: what goes on, what is told, and that nothing is done twice."""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mooring.http.client import ClientResponse
+from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.relay.policy import AgentPolicy, RelayPolicy
+from tests.relay.harness import harness
+from tests.relay.test_calls import MIB, Place, Server
+from tests.relay.wire import Wire, wire_to
+from tests.support import until
+
+
+class Far(Place):
+    """A place whose agent is behind a wire that can be cut."""
+
+    wire: Wire
+
+
+@pytest.fixture
+async def far(tmp_path: Path) -> AsyncIterator[Far]:
+    async with (
+        harness(tmp_path, RelayPolicy(hold_s=1.5, grace_s=3.0, probe_s=0.5)) as relay,
+        wire_to(relay.port) as wire,
+    ):
+        server = Server()
+        port = await relay.serve(server)
+        agent = await relay.connect(relay.token("laptop", "time"), port, via=wire.port)
+        place = Far(relay, server, agent, relay.token("phone", calls="laptop/*"), relay.client())
+        place.wire = wire
+        yield place
+        await agent.aclose()
+
+
+async def told(response: ClientResponse) -> dict[str, object]:
+    error: dict[str, object] = json.loads(await response.read(MIB))["error"]["data"]
+    return error
+
+
+async def test_a_call_in_flight_is_answered_after_the_reconnect_and_done_once(far: Far) -> None:
+    asking = asyncio.create_task(far.ask(target="/laptop/time/mcp?hold"))
+    await until(lambda: far.server.held)
+    far.wire.cut()
+    await until(lambda: far.agent.agent.reconnects == 1 and far.agent.agent.is_connected)
+    [held] = far.server.held
+    held.start(200, [(b"content-type", b"text/plain")])
+    held.write(b"done")
+    held.end()
+    response = await asking
+    assert await response.read(MIB) == b"done" and len(far.server.asked) == 1
+    assert not far.server.left
+
+
+async def test_an_answer_that_was_given_while_nobody_could_hear_it_is_not_lost(far: Far) -> None:
+    asking = asyncio.create_task(far.ask(target="/laptop/time/mcp?hold"))
+    await until(lambda: far.server.held)
+    far.wire.take_down()
+    await until(lambda: not far.agent.agent.is_connected)
+    [held] = far.server.held
+    held.start(200, [(b"content-type", b"text/plain")])
+    held.write(b"x" * 50_000)
+    held.end()
+    await until(lambda: not far.agent.answering.in_flight)
+    far.wire.put_up()
+    assert await (await asking).read(MIB) == b"x" * 50_000
+
+
+async def test_a_call_that_comes_while_the_link_is_lost_waits_for_it(far: Far) -> None:
+    far.wire.take_down()
+    [keeper] = far.relay.relay.registry.snapshot()
+    await until(lambda: not keeper.is_attached)
+    asking = asyncio.create_task(far.ask())
+    await asyncio.sleep(0.2)
+    assert not asking.done() and not far.server.asked
+    far.wire.put_up()
+    assert (await asking).status == 201 and len(far.server.asked) == 1
+
+
+async def test_who_waited_long_enough_is_told_what_is_known(far: Far) -> None:
+    asking = asyncio.create_task(far.ask(target="/laptop/time/mcp?hold"))
+    await until(lambda: far.server.held)
+    stream = await far.ask("GET", "/laptop/time/mcp?events", b"")
+    far.wire.take_down()
+    await until(lambda: not far.agent.agent.is_connected)
+    late = asyncio.create_task(far.ask())
+    assert await told(await asking) == {"reason": "agent_lost", "retryable": False}
+    assert await told(await late) == {"reason": "agent_lost", "retryable": True}
+    assert far.relay.relay.calls_in_flight == 1, "a stream that no call waits on is held for the whole grace"
+    far.wire.put_up()
+    await until(lambda: far.agent.agent.is_connected)
+    await until(lambda: far.server.left == 1)
+    assert len(far.server.asked) == 2, "what nobody waits for any more is not done"
+    far.server.streams[0].write(b"data: 1\n\n")
+    assert await anext(stream) == b"data: 1\n\n"
+    stream.close()
+
+
+async def test_after_the_grace_the_agent_is_gone_and_everybody_is_told(far: Far) -> None:
+    stream = await far.ask("GET", "/laptop/time/mcp?events", b"")
+    far.wire.take_down()
+    assert await stream.read(MIB) == b""
+    assert far.relay.relay.registry.snapshot() == []
+    assert await told(await far.ask()) == {"reason": "agent_absent", "retryable": True}
+    await until(lambda: far.server.left == 1)
+    far.wire.put_up()
+    await until(lambda: far.agent.agent.is_connected)
+    assert (await far.ask()).status == 201
+
+
+async def test_an_agent_that_says_goodbye_is_gone_at_once(far: Far) -> None:
+    asking = asyncio.create_task(far.ask(target="/laptop/time/mcp?hold"))
+    await until(lambda: far.server.held)
+    await far.agent.agent.leave("it sleeps")
+    assert (await told(await asking))["reason"] == "agent_gone"
+    await far.agent.task
+    assert far.relay.relay.registry.snapshot() == []
+
+
+async def test_two_with_one_token(far: Far) -> None:
+    """The incumbent answers, and keeps the name; the other one gives up when that goes on."""
+    token = far.relay.token("desk", "time")
+    port = far.agent.door.port
+    first = await far.relay.connect(token, port)
+    policy = AgentPolicy(first_delay_s=0.01, longest_delay_s=0.02, max_conflicts=3)
+    second = await far.relay.connect(token, port, policy=policy, wait=False)
+    await until(second.task.done)
+    assert getattr(second.task.exception(), "code", "") == "name_held"
+    assert first.agent.is_connected and first.agent.reconnects == 0
+
+
+async def test_a_ghost_is_replaced_and_its_late_end_changes_nothing(far: Far) -> None:
+    asking = asyncio.create_task(far.ask(target="/laptop/time/mcp?hold"))
+    await until(lambda: far.server.held)
+    [ghost] = far.relay.relay.registry.snapshot()
+    far.wire.freeze()
+    far.agent.task.cancel()
+    token = far.relay.tokens  # the same token, from another start of the program
+    assert token is not None
+    again = await far.relay.connect(far.agent.agent.target.token(), far.agent.door.port)
+    assert again.agent.is_connected
+    assert (await told(await asking))["reason"] == "agent_replaced"
+    [now] = far.relay.relay.registry.snapshot()
+    assert now is not ghost and ghost.is_gone
+    far.wire.thaw()
+    await asyncio.sleep(0.2)
+    assert far.relay.relay.registry.snapshot() == [now] and now.is_attached
+    assert (await far.ask()).status == 201
+
+
+async def test_its_own_ghost_is_no_conflict(far: Far) -> None:
+    """The relay still believes in the old socket; the agent that comes back is known by its link."""
+    asking = asyncio.create_task(far.ask(target="/laptop/time/mcp?hold"))
+    await until(lambda: far.server.held)
+    carrier = far.agent.agent._carrier
+    assert carrier is not None
+    far.wire.freeze()
+    async with wire_to(far.relay.port):
+        carrier.socket.abort()
+        far.wire.thaw()
+        await until(lambda: far.agent.agent.reconnects == 1)
+    far.server.held[0].start(200, [(b"content-type", b"text/plain")])
+    far.server.held[0].end()
+    assert (await asking).status == 200 and len(far.server.asked) == 1
+
+
+async def test_a_relay_that_was_killed_and_is_back(far: Far) -> None:
+    asking = asyncio.create_task(far.ask(target="/laptop/time/mcp?hold"))
+    await until(lambda: far.server.held)
+    await far.relay.close_relay()
+    with pytest.raises((AnswerLost, NotSent)):
+        await asking
+    await far.relay.open_relay()
+    await until(lambda: far.agent.agent.is_connected)
+    await until(lambda: far.server.left == 1)
+    response = await far.ask()
+    assert response.status == 201
+    assert far.agent.agent.reconnects == 1
+
+
+async def one_call(far: Far, number: int) -> str:
+    """What became of it: `done`, or the reason why not."""
+    body = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call"}' % number
+    response = await far.ask(body=body)
+    answer = json.loads(await response.read(MIB))
+    return str(answer["error"]["data"]["reason"]) if "error" in answer else "done"
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_cut_again_and_again_every_call_is_answered_and_done_once(far: Far, seed: int) -> None:
+    chance = random.Random(seed)
+    over = asyncio.Event()
+
+    async def cutting() -> None:
+        while not over.is_set():
+            await asyncio.sleep(chance.random() * 0.05)
+            far.wire.cut()
+
+    cutter = asyncio.create_task(cutting())
+    outcomes: list[str] = []
+    for begin in range(0, 200, 20):
+        calls = (one_call(far, number) for number in range(begin, begin + 20))
+        outcomes += await asyncio.gather(*calls)
+    over.set()
+    await cutter
+    assert Counter(outcomes)["done"] + Counter(outcomes)["agent_lost"] == 200
+    assert Counter(outcomes)["done"] > 150
+    done = Counter(json.loads(exchange.request.body)["id"] for exchange in far.server.asked)
+    assert max(done.values()) == 1, "none twice"
+    assert set(range(200)) - set(done) <= {n for n, outcome in enumerate(outcomes) if outcome != "done"}
+
+
+async def test_large_answers_survive_cuts_byte_for_byte(far: Far) -> None:
+    async def one() -> bytes:
+        response = await far.ask(target=f"/laptop/time/mcp?large{2 * MIB}")
+        return await response.read(10 * MIB)
+
+    asking = [asyncio.create_task(one()) for _ in range(5)]
+    for _ in range(8):
+        await asyncio.sleep(0.05)
+        far.wire.cut()
+    assert all(answer == b"x" * (2 * MIB) for answer in await asyncio.gather(*asking))
+
+
+async def test_hurry_after_a_change_of_network(far: Far) -> None:
+    """A link that does not answer any more is given up at once, not after its heartbeat."""
+    patient = AgentPolicy(first_delay_s=60.0, longest_delay_s=60.0, probe_s=0.2)
+    async with wire_to(far.relay.port) as wire:
+        other = await far.relay.connect(
+            far.relay.token("desk", "time"), far.agent.door.port, policy=patient, via=wire.port
+        )
+        wire.freeze()
+        other.agent.hurry()
+        await until(lambda: not other.agent.is_connected)
+        wire.thaw()
+        other.agent.hurry()
+        await until(lambda: other.agent.is_connected and other.agent.reconnects == 1)
+        await other.aclose()
+
+
+async def test_a_call_to_a_relay_that_has_just_begun_waits_for_its_agent(far: Far) -> None:
+    far.wire.take_down()
+    await far.relay.close_relay()
+    await far.relay.open_relay()
+    asking = asyncio.create_task(far.ask())
+    await asyncio.sleep(0.2)
+    assert not asking.done()
+    far.wire.put_up()
+    assert (await asking).status == 201
+    far.wire.take_down()
+    await far.relay.close_relay()
+    await far.relay.open_relay()
+    assert await told(await far.ask()) == {"reason": "agent_absent", "retryable": True}

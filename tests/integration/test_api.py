@@ -70,6 +70,7 @@ async def test_every_answer_is_as_the_document_says(tmp_path: Path) -> None:
         for what in ("restart", "stop", "start", "restart?wait=false"):
             await ask("POST", f"/servers/one/{what}", f"/servers/{{name}}/{what.partition('?')[0]}")
         await ask("DELETE", f"{bad}?wait=false&origin=", one)
+        await ask("POST", "/connections")
         await ask("POST", "/daemon/stop")
         routes = {(method, path) for path, methods in document["paths"].items() for method in methods}
         asked.add(("post", f"{PREFIX}/daemon/handover"))  # which takes another daemon: see test_handover

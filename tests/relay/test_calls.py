@@ -294,3 +294,23 @@ async def test_many_at_once(place: Place) -> None:
 
     await asyncio.gather(*(one(number) for number in range(200)))
     assert len(place.server.asked) == 200 and not place.relay.relay.calls_in_flight
+
+
+async def test_calls_on_a_websocket_that_is_cut_are_told(place: Place) -> None:
+    sockets = ClientSockets()
+    heard: list[bytes] = []
+    closed: list[tuple[int, str]] = []
+    try:
+        origin = Origin(host="127.0.0.1", port=place.relay.port)
+        socket = await sockets.open(origin, "/laptop/time/ws", bearer(place.caller), subprotocol="mcp")
+        socket.on_message = heard.append
+        socket.on_closed = lambda code, reason: closed.append((code, reason))
+        socket.send(CALL)
+        await until(lambda: len(heard) == 1)
+        await place.agent.agent.leave("it sleeps")
+        await until(lambda: closed)
+        told = json.loads(heard[-1])
+        assert (told["id"], told["error"]["data"]["reason"]) == (7, "agent_gone")
+        assert closed[0][0] == 1011
+    finally:
+        await sockets.aclose()

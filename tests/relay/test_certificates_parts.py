@@ -186,12 +186,23 @@ def test_what_is_kept_is_read_as_it_was_written() -> None:
 @given(st.binary(max_size=200), st.integers(0, 2000))
 def test_damage_is_always_seen_as_such(junk: bytes, at: int) -> None:
     pem = KEPT[:at] + junk + KEPT[at + len(junk) :]
-    try:
-        issued = Issued.parsed(pem)
-    except ValueError:
-        return
-    # What was hit says nothing that matters: text around the blocks, or the same bytes again.
-    assert issued.names == {DOMAIN}
+    if pem == KEPT:
+        assert Issued.parsed(pem).names == {DOMAIN}
+    else:
+        with pytest.raises(ValueError, match="not as it was written"):
+            Issued.parsed(pem)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2000), st.binary(min_size=1, max_size=4))
+def test_a_damaged_chain_is_refused_or_does_no_harm(at: int, junk: bytes) -> None:
+    """Some of what an authority could send would still be a certificate, and not for that key."""
+    der = bytearray(ssl.PEM_cert_to_DER_cert(_PEM[_CUT:].decode()))
+    at %= len(der)
+    der[at : at + len(junk)] = junk
+    chain = ssl.DER_cert_to_PEM_cert(bytes(der)).encode()
+    with suppress(ValueError, Warning):
+        Issued.assembled("https://a.example/dir", _PEM[:_CUT], chain, 1)
 
 
 _PEM = answering_certificate(DOMAIN, "x")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from mooring.api.client import ApiClient
 from mooring.errors import MooringError
 from mooring.host.places import Places
-from mooring.host.relayed import agent_headers
+from mooring.host.relayed import agent_headers, proof_of
 from mooring.http.client import Client
 from mooring.http.client_errors import NotSent
 from mooring.http.client_limits import ClientLimits
@@ -28,7 +28,7 @@ class DaemonDoor:
         self._limits = ClientLimits(max_connections=max_streams, max_idle_connections=64)
         self._clients: dict[int, Client] = {}
         self._client: Client | None = None
-        self._token = ""
+        self._proof = ""
         self._looking = asyncio.Lock()
 
     async def client(self) -> Client:
@@ -46,7 +46,7 @@ class DaemonDoor:
 
     def headers(self, caller: str, prefix: str) -> Headers:
         """See `Door`."""
-        return agent_headers(caller, prefix, self._token)
+        return agent_headers(caller, prefix, self._proof)
 
     def is_offered(self, server: str) -> bool:
         """See `Door`."""
@@ -69,5 +69,5 @@ class DaemonDoor:
 
     def _ask(self) -> int:
         port: int = ApiClient(self._places.socket).ask("GET", "/daemon", timeout_s=ASK_S)["port"]
-        self._token = self._places.token.read_text(encoding="ascii").strip()
+        self._proof = proof_of(self._places.token.read_text(encoding="ascii").strip())
         return port

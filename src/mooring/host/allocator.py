@@ -24,8 +24,8 @@ M_MMAP_THRESHOLD = -3
 LARGE_BYTES = 4 * 1024 * 1024
 IDLE_BYTES = 8 * 1024 * 1024
 LOOK_S = 10.0
-REST_CPU_S = 0.05
-"""Used between two looks, at most: half a percent of a core is nothing to do."""
+REST_CPU_S = 0.2
+"""Used between two looks, at most: two percent of a core is nothing to do, on a slow machine too."""
 
 
 def keep_freed_memory() -> bool:

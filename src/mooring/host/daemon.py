@@ -404,7 +404,7 @@ class Serving:
         if not ending.done():
             self._fleet.hurry()
         cut = await ending
-        await _cancel(leaving)
+        await leaving  # bounded: what it waited for has ended
         self._fleet.history.tell("", 0, Happening(Kind.DAEMON_ENDED, cause))
         self._fleet.history.close()
         self._control.stop_accepting(0.0)

@@ -4,26 +4,33 @@ Only who can read the daemon's own token may say so: the agent of the same user.
 machine is `local`, whatever the headers say.
 """
 
+import hashlib
 import hmac
 
 from mooring.http.problems import problem
 from mooring.wire.http import App, Exchange, Headers
 
-__all__ = ["PRINCIPAL_PREFIX", "agent_headers", "relayed"]
+__all__ = ["PRINCIPAL_PREFIX", "agent_headers", "proof_of", "relayed"]
 
 PRINCIPAL_PREFIX = "relay:"
 """Before the name of a caller's token: nobody here has such a name."""
 CALLER, PREFIX, PROOF = b"mooring-caller", b"mooring-prefix", b"mooring-proof"
 
 
-def agent_headers(caller: str, prefix: str, token: str) -> Headers:
+def proof_of(token: str) -> str:
+    """What shows that one can read the token, and lets nobody use that: should the port be another's by now,
+    it is told nothing that opens the API."""
+    return hashlib.sha256(f"mooring relay {token}".encode()).hexdigest()
+
+
+def agent_headers(caller: str, prefix: str, proof: str) -> Headers:
     """With which an agent says whose a request is."""
-    return [(CALLER, caller.encode()), (PREFIX, prefix.encode()), (PROOF, token.encode())]
+    return [(CALLER, caller.encode()), (PREFIX, prefix.encode()), (PROOF, proof.encode())]
 
 
 def relayed(app: App, token: str) -> App:
     """`app`, for which the principal of a request is who asked at the relay."""
-    proof = token.encode()
+    proof = proof_of(token).encode()
 
     def relayed_app(exchange: Exchange) -> None:
         request = exchange.request

@@ -26,6 +26,7 @@ from mooring.host.relay_options import Address, RelayOptions, check
 from mooring.host.relay_pages import control_app, metrics_app
 from mooring.host.stop import Stop
 from mooring.host.waits import unless_stopped, until
+from mooring.http.client_proxies import Proxies
 from mooring.http.guard import Guard, guarded
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
@@ -158,7 +159,12 @@ class _Relaying:
             return None
         from mooring.relay.certificates.entrance import open_certificates  # noqa: PLC0415 - optional
 
-        authority = Authority(url=acme.directory or LETS_ENCRYPT, ca_file=acme.ca_file, email=acme.email)
+        authority = Authority(
+            url=acme.directory or LETS_ENCRYPT,
+            ca_file=acme.ca_file,
+            email=acme.email or None,
+            proxies=Proxies.from_environment(os.environ),
+        )
         folder = options.state / "certificates"
         return open_certificates([options.domain], folder, authority, challenge=acme.challenge)
 

@@ -41,3 +41,10 @@ class Pulse:
             self._asked = now
             return Beat.ASK
         return Beat.NOTHING
+
+    @property
+    def next_at(self) -> float:
+        """Before this moment a look finds nothing to be done, unless something was heard."""
+        if self._asked is not None:
+            return self._asked + self._limits.ping_timeout_s
+        return (self._heard or 0.0) + self._limits.ping_interval_s

@@ -44,7 +44,6 @@ class WebSocketConnection(asyncio.Protocol):
         self._house = house
         self._transport = transport
         self._peer = peer
-        self._is_client = is_client
         self._frames = Frames(house.limits.max_body_bytes, is_client=is_client)
         self._waits = Waits(house.limits)
         self._pulse = Pulse(house.limits)
@@ -61,6 +60,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._is_over = False
         """Nothing is sent or heard any more: only the peer's end of the connection is waited for."""
         self._pump_scheduled = False
+        self._rests_until = 0.0
+        """Idle when it was last looked at: until then only what is heard or sent can change that."""
         self._count()
         # Whoever asked for the upgrade has to say first what is to become of messages.
         transport.pause_reading()
@@ -79,7 +80,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def expect_binary(self, max_message_bytes: int) -> None:
         """Messages are binary, either way."""
-        self._frames = Frames(max_message_bytes, is_binary=True, is_client=self._is_client)
+        self._frames.expect(max_message_bytes, is_binary=True)
         keep_queue_short(self._transport)
 
     def send(self, message: bytes) -> None:
@@ -96,6 +97,7 @@ class WebSocketConnection(asyncio.Protocol):
     def hold(self) -> None:
         """What comes waits, until `go_on`."""
         self._is_held = True
+        self._rests_until = 0.0
         self._transport.pause_reading()
 
     def go_on(self) -> None:
@@ -104,10 +106,12 @@ class WebSocketConnection(asyncio.Protocol):
         self._schedule_pump()
 
     def _flush(self) -> None:
+        self._rests_until = 0.0
+        transport = self._transport
         for data in self._frames.output:
-            if not self._transport.is_closing():
+            if not transport.is_closing():
                 self._written_bytes += len(data)
-                self._transport.write(data)
+                transport.write(data)
 
     # The transport's side.
 
@@ -175,17 +179,20 @@ class WebSocketConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _feed(self, data: bytes | memoryview) -> None:
-        messages = self._frames.feed(data)
-        self._count()
-        if self._house.budget.is_exceeded and self._held_bytes > FREE_BODY_BYTES:
-            self._frames.fail(TRY_AGAIN_LATER, "too much is being sent here at the same time; try again")
-        self._flush()
+        frames = self._frames
+        messages = frames.feed(data)
+        if self._held_bytes or frames.is_unfinished:
+            self._count()
+            if self._house.budget.is_exceeded and self._held_bytes > FREE_BODY_BYTES:
+                frames.fail(TRY_AGAIN_LATER, "too much is being sent here at the same time; try again")
+        if frames.has_output:
+            self._flush()
         for message in messages:
             if self._is_leaving:
                 break
             self._messages += 1
             self._tell_message(message)
-        if self._frames.is_over:
+        if frames.is_over:
             self._end()
 
     def _count(self) -> None:
@@ -231,6 +238,9 @@ class WebSocketConnection(asyncio.Protocol):
 
     def sweep(self, now: float) -> None:
         """End what has been waited for long enough."""
+        if now < self._rests_until and not self._heard:
+            return
+        self._rests_until = 0.0
         waits, buffered = self._waits, self._transport.get_write_buffer_size()
         heard, self._heard = self._heard, False
         waits.look_at_turns(self._messages)
@@ -256,7 +266,9 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _check_pulse(self, now: float, *, heard: bool) -> None:
         beat = self._pulse.look(now, heard=heard)
-        if beat is Beat.ASK:
+        if beat is Beat.NOTHING and self._messages and not self._transport.get_write_buffer_size():
+            self._rests_until = self._pulse.next_at
+        elif beat is Beat.ASK:
             self._frames.ping()
             self._flush()
         elif beat is Beat.LOST:

@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 import random
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -52,6 +53,7 @@ __all__ = ["Agent", "AgentStatus", "State", "Target"]
 log = logging.getLogger("mooring.relay")
 
 LINK_LOST = Reset("link_lost", "the link to the relay was lost", close=1011)
+TOKEN = re.compile(r"[\x21-\x7e]{1,500}")
 FATAL_STATUSES = {401: "the relay does not know this token", 403: "the relay does not allow it"}
 
 
@@ -227,7 +229,7 @@ class Agent:
     # Dialling.
 
     async def _dial(self) -> tuple[WebSocket, Welcome]:
-        headers: Headers = [(b"Authorization", b"Bearer " + self.target.token().encode("ascii", "replace"))]
+        headers: Headers = [(b"Authorization", b"Bearer " + _checked(self.target.token()))]
         socket = await self._sockets.open(
             self.target.origin, self.target.path, headers, subprotocol=SUBPROTOCOL
         )
@@ -422,6 +424,17 @@ class Agent:
         except TimeoutError:
             pass
         self._next_at = None
+
+
+def _checked(token: str) -> bytes:
+    """Nothing but a token: whatever is in a file by mistake is not sent, nor shown."""
+    if TOKEN.fullmatch(token) is None:
+        raise UserError(
+            "what is kept as the relay's token is none",
+            code="bad_token",
+            hint="put the token there that mooring relay token create printed, and nothing else",
+        )
+    return token.encode("ascii")
 
 
 class _Closed(Exception):

@@ -8,13 +8,16 @@
 
 from collections.abc import Callable
 
+from mooring.errors import RemoteProtocolError
 from mooring.http.head import may_be_sent
 from mooring.relay.closing import TOO_LARGE
 from mooring.relay.link import Stream
 from mooring.relay.passing_on import answer_fields, request_fields
-from mooring.relay.refusals import call_id, error_event, refusal
+from mooring.relay.refusals import call_id, error_event, error_message, refusal
 from mooring.relay.words import Head, Opening, Reset, headers_as_text, text_as_headers
+from mooring.wire import jsonrpc
 from mooring.wire.http import Exchange, Headers, Request, Response
+from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.websocket import WebSocket
 
 __all__ = ["HttpCaller", "SocketCaller", "opening_of"]
@@ -24,6 +27,8 @@ WHOLE_BYTES = 64 * 1024
 CALLER_GONE = Reset("caller_gone", "the caller has gone")
 EVENTS = b"text/event-stream"
 CUT = 1011
+MAX_ASKED = 1000
+"""Calls under way on one WebSocket that are told of a cut; more are told by the close."""
 MAX_SOCKET_MESSAGE_BYTES = 64 * 1024 * 1024
 """Of one message on a caller's WebSocket, as of a request's body."""
 
@@ -189,10 +194,10 @@ class HttpCaller:
 
 
 class SocketCaller:
-    """A caller that wants a WebSocket: it gets one when the agent's server has said yes."""
+    """A caller that wants a WebSocket: it gets one when the agent's server has said yes.
 
-    is_call = False
-    """Which of its messages are calls, and which are answered, only its two ends know."""
+    Of its messages the envelope is read, and no more: each call that is under way when it is cut gets an error.
+    """
 
     def __init__(self, exchange: Exchange, on_done: Callable[[], None]) -> None:
         self._exchange = exchange
@@ -203,6 +208,13 @@ class SocketCaller:
         self._begun_bytes = 0
         self._unread_bytes = 0
         self._is_over = False
+        self._asked: dict[Id, None] = {}
+        """Calls that are not answered."""
+
+    @property
+    def is_call(self) -> bool:
+        """Somebody waits for an answer."""
+        return bool(self._asked)
 
     def begin(self, stream: Stream) -> None:
         """The opening was all; messages follow when it is agreed."""
@@ -245,9 +257,11 @@ class SocketCaller:
             self._stream.give_up(Reset("too_large", "a message is too long", close=TOO_LARGE))
             return
         if not more:
-            self._socket.send(b"".join(self._begun))
+            message = b"".join(self._begun)
             self._begun.clear()
             self._begun_bytes = 0
+            self._note_answer(message)
+            self._socket.send(message)
         self._read_on()
 
     def on_end(self) -> None:
@@ -257,6 +271,8 @@ class SocketCaller:
     def on_reset(self, reset: Reset) -> None:
         """It is over."""
         if self._socket is not None:
+            for id in self._asked:
+                self._socket.send(error_message(reset, id))
             self._socket.close(reset.close or CUT, reset.message)
         elif not self._is_over:
             self._exchange.respond(refusal(reset, None))
@@ -276,8 +292,15 @@ class SocketCaller:
         )
         self._finish()
 
+    def _note_answer(self, message: bytes) -> None:
+        if self._asked and (envelope := _envelope(message)) is not None and envelope.is_response:
+            self._asked.pop(envelope.request_id, None)
+
     def _on_message(self, message: bytes) -> None:
         if self._stream is not None:
+            envelope = _envelope(message)
+            if envelope is not None and envelope.is_request and len(self._asked) < MAX_ASKED:
+                self._asked[envelope.request_id] = None
             self._stream.send(message)
             if not self._stream.writable and self._socket is not None:
                 self._socket.hold()
@@ -307,3 +330,11 @@ class SocketCaller:
             self._is_over = True
             self._exchange.on_disconnect = None
             self._on_done()
+
+
+def _envelope(message: bytes) -> Envelope | None:
+    """None: it is no message of JSON-RPC, or a batch; its two ends know what it is."""
+    try:
+        return jsonrpc.parse(message)
+    except RemoteProtocolError:
+        return None

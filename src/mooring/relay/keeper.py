@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from mooring.relay.carrier import Carrier
-from mooring.relay.envelope import BadEnvelope, Envelope, Kind, encode, read_json, write_json
+from mooring.relay.envelope import VERSION, BadEnvelope, Envelope, Kind, encode, read_json, write_json
 from mooring.relay.link import Ear, Link, Stream
 from mooring.relay.meters import ByteMeter, Count
 from mooring.relay.policy import RelayPolicy
@@ -90,7 +90,7 @@ class Keeper:
             self._grace.cancel()
             self._grace = None
         welcome = Welcome(
-            version=max(hello.versions),
+            version=VERSION,
             link=self.id,
             name=self.name,
             resumed=is_return,

@@ -12,7 +12,7 @@ from mooring.wire import jsonrpc, sse
 from mooring.wire.http import Headers, Request, Response
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Id
 
-__all__ = ["call_id", "error_event", "refusal"]
+__all__ = ["call_id", "error_event", "error_message", "refusal"]
 
 JSON: Headers = [(b"content-type", b"application/json")]
 RETRY_AFTER_S = 5
@@ -42,7 +42,7 @@ def refusal(reset: Reset, id: Id | None) -> Response:
     """The answer to a request that got none."""
     message = reset.message or reset.reason
     if id is not None:
-        return Response(200, _error(reset, id), JSON)
+        return Response(200, error_message(reset, id), JSON)
     status = STATUS.get(reset.reason, 503)
     headers: Headers = [(b"retry-after", b"%d" % RETRY_AFTER_S)] if status in (429, 503) else []
     return problem(status, reset.reason, message, headers=headers)
@@ -50,10 +50,11 @@ def refusal(reset: Reset, id: Id | None) -> Response:
 
 def error_event(reset: Reset, id: Id) -> bytes:
     """The same on a stream of events that had begun."""
-    return sse.encode_event(_error(reset, id))
+    return sse.encode_event(error_message(reset, id))
 
 
-def _error(reset: Reset, id: Id) -> bytes:
+def error_message(reset: Reset, id: Id) -> bytes:
+    """The JSON-RPC error itself."""
     data = {"reason": reset.reason, "retryable": reset.not_executed}
     message = reset.message or reset.reason
     if not reset.not_executed:

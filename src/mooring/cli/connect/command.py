@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from mooring.cli.names import KNOWN_NAME
+from mooring.cli.names import KnownName
 from mooring.cli.servers.commands import as_json, examples
 from mooring.cli.terminal.layout import SectionedCommand, log_options, section
-from mooring.cli.values import Parsed, parse_duration
+from mooring.cli.values import Parsed, parse_duration, parse_name
 
 __all__ = ["connect"]
 
@@ -16,6 +16,11 @@ __all__ = ["connect"]
 what = section("What is offered")
 who = section("Who we are")
 how = section("How it runs")
+
+
+def _parse_server(text: str) -> str:
+    """NAME, of one here; or, for --client, AGENT/NAME of one there."""
+    return "/".join(map(parse_name, text.split("/", 1)))
 
 
 @click.command(
@@ -38,7 +43,7 @@ how = section("How it runs")
 @what(
     "--server",
     "servers",
-    type=KNOWN_NAME,
+    type=KnownName("name", _parse_server),
     multiple=True,
     metavar="NAME",
     help="Offer this server, and no others but those named so. By default all that the token allows.",

@@ -39,7 +39,7 @@ def connect(relay: str, *, as_client: bool, background: bool, port: int, **given
 
     as_http(relay)  # first of all: is it an address?
     if as_client:
-        return _call(relay, port, **given)
+        return _call(relay, port, background=background, **given)
     client = reach(start=True)
     places = find_places(os.environ)
     known = [server["name"] for server in client.ask("GET", "/servers")]
@@ -239,7 +239,7 @@ def _call(relay: str, port: int, **given: Any) -> int:
     from mooring.cli.terminal import output as logs  # noqa: PLC0415
 
     servers = tuple(given["servers"])
-    if not servers or given["background"]:
+    if not servers or not all("/" in server for server in servers) or given["background"]:
         raise UserError(
             "--client needs --server AGENT/NAME, and is no connection that the daemon holds",
             code="bad_usage",

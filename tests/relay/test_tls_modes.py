@@ -1,0 +1,147 @@
+"""The whole of `mooring relay` in every TLS mode: an agent connects, a call passes, it ends by the contract."""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from mooring.host import relaying
+from mooring.host.relay_options import AcmeOptions, RelayOptions
+from mooring.host.stop import Stop
+from mooring.http.client import Client
+from mooring.http.listener import Listener
+from mooring.http.origin import Origin
+from mooring.relay.agent import Agent, Target
+from mooring.relay.answering import Answering
+from mooring.relay.policy import AgentPolicy
+from mooring.relay.state_folder import make_state, tokens_path
+from mooring.relay.token_file import TokenFile, Wanted
+from tests.relay.harness import LocalDoor, bearer
+from tests.relay.pebble import Pebble, pebble_running, require_pebble
+from tests.relay.test_calls import CALL, MIB, Server
+from tests.support import free_port, until, within
+
+MODES = ("insecure", "tls", "http-01", "tls-alpn-01")
+DOMAIN = "relay.example.com"
+
+
+class Way:
+    """How a relay is reached in one mode."""
+
+    def __init__(self, options: RelayOptions, port: int, tls: ssl.SSLContext | None, host: str) -> None:
+        self.options = options
+        self.origin = Origin(host="127.0.0.1", port=port, tls=tls) if tls is None else _Named(host, port, tls)
+        self.port = port
+
+
+class _Named(Origin):
+    """Reached at 127.0.0.1 under another name: what DNS would do."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext) -> None:
+        super().__init__(host="127.0.0.1", port=port, tls=tls)
+        object.__setattr__(self, "_name", host)
+
+    @property
+    def authority(self) -> str:
+        return f"{self.__dict__['_name']}:{self.port}"
+
+
+@pytest.fixture(scope="module", autouse=True)  # before anybody looks which processes there are
+def pebble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pebble]:
+    require_pebble()
+    with pebble_running(tmp_path_factory.mktemp("pebble")) as running:
+        yield running
+
+
+def _for_name(context: ssl.SSLContext) -> ssl.SSLContext:
+    # The test dials an address, and asyncio would check that; the chain is checked all the same.
+    context.check_hostname = False
+    return context
+
+
+@pytest.fixture(params=MODES)
+def way(request: pytest.FixtureRequest, tmp_path: Path, pebble: Pebble) -> Way:
+    state, port = tmp_path / "state", free_port()
+    make_state(state)
+    if request.param == "insecure":
+        return Way(RelayOptions(state=state, insecure_listen=("127.0.0.1", port)), port, None, "")
+    if request.param == "tls":
+        ca = trustme.CA()
+        own = ca.issue_cert(DOMAIN)
+        cert, key, roots = (tmp_path / name for name in ("cert.pem", "key.pem", "ca.pem"))
+        own.cert_chain_pems[0].write_to_path(cert)
+        own.private_key_pem.write_to_path(key)
+        ca.cert_pem.write_to_path(roots)
+        options = RelayOptions(state=state, tls_cert=cert, tls_key=key, listen=("127.0.0.1", port))
+        return Way(options, port, _for_name(ssl.create_default_context(cafile=roots)), DOMAIN)
+    by_http = request.param == "http-01"
+    options = RelayOptions(
+        state=state,
+        domain=DOMAIN,
+        acme=AcmeOptions(directory=pebble.url, ca_file=pebble.ca_file),
+        listen=("127.0.0.1", pebble.tls_port),
+        http_listen=("127.0.0.1", pebble.http_port) if by_http else None,
+        allow_root=True,
+        is_production=True,
+    )
+    return Way(options, pebble.tls_port, _for_name(pebble.trust()), DOMAIN)
+
+
+@contextlib.asynccontextmanager
+async def relay_of(way: Way) -> AsyncIterator[tuple[Stop, "asyncio.Task[int]"]]:
+    stop = Stop(time.monotonic)
+    task = asyncio.create_task(relaying.run(way.options, stop))
+    try:
+        yield stop, task
+    finally:
+        stop.request("the test is over")
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_agent_call_and_end(way: Way, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    tokens = TokenFile(tokens_path(way.options.state))
+    [laptop, phone] = tokens.create(
+        Wanted(name="laptop", servers=("time",)), Wanted(name="phone", calls=("laptop/time",))
+    )
+    server = Server()
+    local = Listener(server)
+    [(_, local_port)] = await local.listen_tcp("127.0.0.1", 0)
+    door = LocalDoor(local_port, ("time",))
+    policy = AgentPolicy(first_delay_s=0.05, longest_delay_s=0.2)
+    answering = Answering(door, policy)
+    target = Target(
+        origin=way.origin, path="/v1/server", shown="the relay", servers=("time",), token=lambda: laptop.text
+    )
+    agent = Agent(target, policy, on_open=answering.open)
+    client = Client(way.origin)
+    async with within(60), relay_of(way) as (stop, running):
+        connecting = asyncio.create_task(agent.run())
+        await until(lambda: agent.is_connected or running.done() or connecting.done(), 40)
+        assert agent.is_connected, running.exception() if running.done() else agent.last_error
+        response = await client.request("POST", "/laptop/time/mcp", bearer(phone.text), CALL)
+        assert response.status == 201 and len(await response.read(MIB)) > 0
+        ended: list[tuple[int, str]] = []
+        carrier = agent._carrier
+        assert carrier is not None
+        heard, carrier._on_lost = carrier._on_lost, lambda code, reason: ended.append((code, reason))
+        assert heard is not None
+        stop.request("SIGTERM")
+        assert await running == 0
+        await until(lambda: ended)
+        assert ended == [(1001, "shutting down")]
+        heard(*ended[0])
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", way.port)
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+    for closing in (agent, answering, door, client, local):
+        await closing.aclose()
+    for secret in (laptop.text, phone.text):
+        assert secret not in caplog.text

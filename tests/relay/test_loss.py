@@ -257,3 +257,19 @@ async def test_a_call_to_a_relay_that_has_just_begun_waits_for_its_agent(far: Fa
     await far.relay.close_relay()
     await far.relay.open_relay()
     assert await told(await far.ask()) == {"reason": "agent_absent", "retryable": True}
+
+
+async def test_who_takes_the_place_of_an_agent_answers_what_waited_for_it(far: Far) -> None:
+    """As a daemon does that hands over to the next: it goes without a goodbye."""
+    sent = asyncio.create_task(far.ask(target="/laptop/time/mcp?hold"))
+    await until(lambda: far.server.held)
+    await far.agent.agent.leave("the next one comes", is_final=False)
+    [keeper] = far.relay.relay.registry.snapshot()
+    await until(lambda: not keeper.is_attached)
+    waiting = asyncio.create_task(far.ask())
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    await far.relay.connect(far.agent.agent.target.token(), far.agent.door.port)
+    assert (await waiting).status == 201
+    assert await told(await sent) == {"reason": "agent_replaced", "retryable": False}
+    assert len(far.server.asked) == 2

@@ -1,4 +1,4 @@
-"""The whole of `mooring relay` in every TLS mode: an agent connects, a call passes, it ends by the contract."""
+"""The whole of `mooring relay` in every TLS mode: an agent connects, a call passes, it ends as it should."""
 
 import asyncio
 import contextlib

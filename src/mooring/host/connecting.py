@@ -99,12 +99,16 @@ class Connection:
         )
         self._options.on_connected(self.status)
 
-    async def leave(self, stop: Stop | None, cause: str) -> int:
-        """Finish what is under way, and say goodbye; returns how many calls were cut."""
-        self._answering.refuse_new(cause)
+    async def leave(self, stop: Stop | None, cause: str, *, is_final: bool = True) -> int:
+        """Finish what is under way, and say goodbye; returns how many calls were cut.
+
+        Not `is_final`: another one takes the place, for whom callers wait.
+        """
+        if is_final:
+            self._answering.refuse_new(cause)
         await until(stop, self._options.drain_timeout_s, self._answering.wait_quiet())
         cut = self._answering.calls_in_flight
-        await self._agent.leave(cause)
+        await self._agent.leave(cause, is_final=is_final)
         return cut
 
     async def aclose(self) -> None:

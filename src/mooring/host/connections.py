@@ -64,8 +64,8 @@ class _Held:
             # It stays among the others, so that its status can be seen.
             log.error("%s: %s", self.wish.relay, error.message, extra={"event": "relay_refused"})
 
-    async def end(self, cause: str) -> None:
-        await self.connection.leave(None, cause)
+    async def end(self, cause: str, *, is_final: bool = True) -> None:
+        await self.connection.leave(None, cause, is_final=is_final)
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
         await self.connection.aclose()
@@ -89,12 +89,13 @@ class Connections:
                 await self._begin_once()
                 await self._do_as_it_says()
 
-    async def aclose(self) -> None:
-        """Say goodbye to all of them, when what is under way is done."""
+    async def aclose(self, *, is_final: bool = True) -> None:
+        """Say goodbye to all of them, when what is under way is done. Not `is_final`: a successor comes."""
         self._is_over = True
         async with self._looking:
             held, self._held = self._held, {}
-            await asyncio.gather(*(one.end("the daemon is stopping") for one in held.values()))
+            ends = (one.end("the daemon is stopping", is_final=is_final) for one in held.values())
+            await asyncio.gather(*ends)
             await self._around.aclose()
 
     async def _begin_once(self) -> None:

@@ -297,10 +297,11 @@ class Serving:
             if self._harbours.may_sweep:
                 self._sweep()
             self._client_files.start()
-            if connections_path(self._options.places).exists():
-                await self._look_at_connections()
+            if self._following is None:  # otherwise the one before us is still connected
+                await self._begin_connections()
             if await self._successors.until_stop_or_succeeded(self._options.calls_s):
                 await self._fleet.leave()
+                await self._leave_relays(is_final=False)
                 return 0
             return LOST_CALL if await self._shut_down() else 0
         finally:
@@ -328,6 +329,10 @@ class Serving:
         if self._harbours.is_sweeping or (self._sweeping is not None and not self._sweeping.done()):
             return "what an earlier daemon left in a container engine is being removed"
         return "" if self._fleet.is_settled else "a server is being started, stopped or changed"
+
+    async def _begin_connections(self) -> None:
+        if connections_path(self._options.places).exists():
+            await self._look_at_connections()
 
     async def _look_at_connections(self) -> None:
         """Relays to be connected to may have come or gone."""
@@ -373,6 +378,7 @@ class Serving:
         await tell_of_leftovers(leftovers, self._state)
         self._harbours.settle()
         self._sweep()
+        await self._begin_connections()
 
     async def listen(self) -> None:
         """Become reachable, and tell that it is there."""
@@ -412,9 +418,9 @@ class Serving:
         await until(None, FLUSH_S, *flushed)
         return cut
 
-    async def _leave_relays(self) -> None:
+    async def _leave_relays(self, *, is_final: bool = True) -> None:
         if self._connections is not None:
-            await self._connections.aclose()
+            await self._connections.aclose(is_final=is_final)
 
     async def _aclose(self) -> None:
         await self._client_files.aclose()

@@ -138,7 +138,7 @@ class _Relaying:
         limits = Limits(
             max_connections=options.max_connections,
             max_body_bytes=options.policy.max_body_bytes,
-            linger_timeout_s=min(2.0, options.policy.goodbye_s),
+            linger_timeout_s=options.policy.goodbye_s,
         )
         self._public = Listener(
             guarded(self._relay, self._guard), admit=self._admit, limits=limits, clock=clock

@@ -187,13 +187,17 @@ class Agent:
             if not self._is_leaving:
                 await self._wait()
 
-    async def leave(self, reason: str) -> None:
-        """Say goodbye, so that nobody waits for us; what is under way is over."""
+    async def leave(self, reason: str, *, is_final: bool = True) -> None:
+        """Say goodbye, so that nobody waits for us; what is under way is over.
+
+        Not `is_final`: another takes our place, for whom the relay holds what comes meanwhile.
+        """
         self._is_leaving = True
         self._hurry.set()
         carrier = self._carrier
         if carrier is not None:
-            self.link.say(Kind.GOODBYE, write_json(Goodbye(reason)))
+            if is_final:
+                self.link.say(Kind.GOODBYE, write_json(Goodbye(reason)))
             carrier.close(1000, reason)
 
     async def aclose(self) -> None:
@@ -326,8 +330,9 @@ class Agent:
         self.welcome = welcome
 
     def _begin_anew(self) -> None:
-        self.link.fail(LINK_LOST)
-        self.link = self._make_link(self._on_open)
+        before, self.link = self.link, self._make_link(self._on_open)
+        before.hand_over(self.link)
+        before.fail(LINK_LOST)
         self.welcome = None
 
     async def _beat(self, lost: "asyncio.Future[tuple[int, str]]") -> tuple[int, str]:

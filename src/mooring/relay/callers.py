@@ -26,6 +26,7 @@ WHOLE_BYTES = 64 * 1024
 """An answer up to this is kept until it is whole: one write, and one length."""
 CALLER_GONE = Reset("caller_gone", "the caller has gone")
 EVENTS = b"text/event-stream"
+REPLACED = "agent_replaced"
 CUT = 1011
 MAX_ASKED = 1000
 """Calls under way on one WebSocket that are told of a cut; more are told by the close."""
@@ -58,6 +59,7 @@ class HttpCaller:
     """
 
     __slots__ = (
+        "_again",
         "_at_boundary",
         "_body",
         "_exchange",
@@ -70,9 +72,16 @@ class HttpCaller:
         "_whole",
     )
 
-    def __init__(self, exchange: Exchange, on_done: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        on_done: Callable[[], None],
+        again: Callable[[Exchange], None] | None = None,
+    ) -> None:
+        """`again`: serves the exchange anew, if nothing was done and another agent has taken the place."""
         self._exchange = exchange
         self._on_done = on_done
+        self._again = again
         self._stream: Stream | None = None
         self._head: tuple[int, Headers] = 0, []
         self._whole = False
@@ -152,6 +161,10 @@ class HttpCaller:
 
     def on_reset(self, reset: Reset) -> None:
         """There will be no more of it."""
+        if reset.reason == REPLACED and reset.not_executed and self._again is not None:
+            self._finish()
+            self._again(self._exchange)
+            return
         if self._is_started:
             self._end_stream(reset)
         else:
@@ -196,7 +209,7 @@ class HttpCaller:
 class SocketCaller:
     """A caller that wants a WebSocket: it gets one when the agent's server has said yes.
 
-    Of its messages the envelope is read, and no more: each call that is under way when it is cut gets an error.
+    Of its messages the envelope is read, no more: each call that is under way when it is cut gets an error.
     """
 
     def __init__(self, exchange: Exchange, on_done: Callable[[], None]) -> None:

@@ -80,9 +80,10 @@ class Carrier:
         socket, link = self.socket, self._link
         while socket.writable:
             message = link.take()
-            if not message:
+            if message:
+                socket.send(message)
+            if not link.is_wanted:
                 return
-            socket.send(message)
 
     def _on_message(self, message: bytes) -> None:
         try:

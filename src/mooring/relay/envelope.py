@@ -32,6 +32,7 @@ __all__ = [
     "Envelope",
     "Kind",
     "encode",
+    "fields",
     "read_json",
     "read_number",
     "split",
@@ -89,7 +90,12 @@ class Envelope(NamedTuple):
 
 
 def encode(
-    kind: int, connection: int = 0, payload: bytes = b"", *, sequence: int = 0, flags: int = 0
+    kind: int,
+    connection: int = 0,
+    payload: bytes | memoryview = b"",
+    *,
+    sequence: int = 0,
+    flags: int = 0,
 ) -> bytes:
     """One envelope as bytes."""
     return _pack(len(payload), kind, flags, connection, sequence) + payload
@@ -97,16 +103,21 @@ def encode(
 
 def split(message: bytes) -> Iterator[Envelope]:
     """The envelopes of a message. Raises BadEnvelope at the first that is broken: the rest cannot be read."""
+    return map(Envelope._make, fields(message))
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int, int, int, bytes]]:
+    """The same as bare tuples, for whoever takes many: kind, flags, connection, sequence, payload."""
     at, end = 0, len(message)
     while at < end:
-        if end - at < HEAD_BYTES:
+        start = at + HEAD_BYTES
+        if start > end:
             raise BadEnvelope(f"{end - at} bytes are no envelope")
         length, kind, flags, connection, sequence = _unpack_from(message, at)
-        at += HEAD_BYTES
-        if length > end - at:
+        at = start + length
+        if at > end:
             raise BadEnvelope("an envelope is longer than its message")
-        yield Envelope(kind, flags, connection, sequence, message[at : at + length])
-        at += length
+        yield kind, flags, connection, sequence, message[start:at]
 
 
 def write_json(value: Any) -> bytes:

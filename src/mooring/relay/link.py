@@ -45,7 +45,7 @@ MESSAGE_BYTES = 64 * 1024
 """Of one `take`; more would only wait in the socket, where nothing can overtake it."""
 HIGH_WATER_BYTES = 64 * 1024
 """In a connection's queue; beyond it `writable` is false. As of the listener's connections."""
-ACKNOWLEDGE_ENVELOPES = 32
+ACKNOWLEDGE_ENVELOPES = 128
 ACKNOWLEDGE_BYTES = 64 * 1024
 """After so much the other end is told without being asked, so that it need not keep more."""
 LAST_ID = 0xFFFF_FFFF
@@ -53,6 +53,7 @@ LAST_ID = 0xFFFF_FFFF
 OPEN, HEAD, DATA, END, RESET, CREDIT = (
     int(kind) for kind in (Kind.OPEN, Kind.HEAD, Kind.DATA, Kind.END, Kind.RESET, Kind.CREDIT)
 )
+ACK = int(Kind.ACK)
 DAMAGED = Reset("link_damaged", "the other end of the link left something out", close=1011)
 
 
@@ -136,7 +137,7 @@ class Stream:
         self.queued_bytes = 0
         """Of data that was not put on the link yet."""
         self._link = link
-        self._queue: deque[tuple[int, int, bytes]] = deque()
+        self._queue: deque[tuple[int, int, bytes | memoryview]] = deque()
         self._credit = credit
         self._room_bytes = window
         """What the peer may still send."""
@@ -177,8 +178,11 @@ class Stream:
         """A piece of a body, or of a message; with `more` it goes on in the next."""
         if self._speaks:
             self.queued_bytes += len(data)
-            self._was_full = self._was_full or not self.writable
-            self._put(DATA, data, MORE if more else 0)
+            if self.queued_bytes >= HIGH_WATER_BYTES:
+                self._was_full = True
+            self._queue.append((DATA, MORE if more else 0, data))
+            if not self._is_in_line:
+                self._line_up()
 
     def end(self) -> None:
         """All is said. Idempotent."""
@@ -205,14 +209,14 @@ class Stream:
     def consumed(self, count: int) -> None:
         """So much of the data is done with: the peer may send as much again."""
         self._owed_bytes += count
-        if self._owed_bytes >= self._link.window // 2 and self._hears and not self.is_over:
+        if 2 * self._owed_bytes >= self._link.window and self._hears and not self.is_over:
             self._link.urgent(CREDIT, self.id, write_number(self._owed_bytes))
             self._room_bytes += self._owed_bytes
             self._owed_bytes = 0
 
-    def _put(self, kind: int, payload: bytes, flags: int = 0) -> None:
+    def _put(self, kind: int, payload: bytes) -> None:
         if self._speaks and not self.is_over:
-            self._queue.append((kind, flags, payload))
+            self._queue.append((kind, 0, payload))
             self._line_up()
 
     def _line_up(self) -> None:
@@ -243,61 +247,64 @@ class Stream:
         """A turn: put at most `MAX_DATA_BYTES` into `parts`; how many."""
         link, queue, count = self._link, self._queue, 0
         self._is_opened = True
-        while self.may_send and count < MAX_DATA_BYTES:
-            kind, flags, payload = queue.popleft()
+        while queue and count < MAX_DATA_BYTES:
+            kind, flags, payload = queue[0]
             if kind == DATA:
-                fits = min(self._credit, MAX_DATA_BYTES)
-                if len(payload) > fits:
-                    queue.appendleft((DATA, flags, payload[fits:]))
-                    payload, flags = payload[:fits], flags | MORE
-                self._credit -= len(payload)
-                self.queued_bytes -= len(payload)
-            elif kind == END:
-                self._said_all = True
+                size, fits = len(payload), min(self._credit, MAX_DATA_BYTES)
+                if size > fits:
+                    if not fits:
+                        break
+                    view = memoryview(payload)  # of a long one the rest is not copied for each piece
+                    queue[0] = DATA, flags, view[fits:]
+                    payload, flags, size = view[:fits], flags | MORE, fits
+                else:
+                    queue.popleft()
+                self._credit -= size
+                self.queued_bytes -= size
+            else:
+                queue.popleft()
+                if kind == END:
+                    self._said_all = True
             count += link.put(kind, flags, self.id, payload, parts)
         self._is_in_line = False
-        if self.may_send:
+        if queue:
             self._line_up()
-        elif not queue:
+        elif not self._speaks:
             self._settle()
         return count
 
     def is_relieved(self) -> bool:
         """It was full, and is not any more; told once."""
-        relieved = self._was_full and self.queued_bytes < HIGH_WATER_BYTES // 2
-        if relieved:
-            self._was_full = False
-        return relieved
+        if not self._was_full or self.queued_bytes >= HIGH_WATER_BYTES // 2:
+            return False
+        self._was_full = False
+        return True
 
     # What the peer says.
 
-    def hear(self, got: Envelope) -> None:
+    def hear(self, kind: int, flags: int, payload: bytes) -> None:
         """Raises BadEnvelope."""
-        kind = got.kind
         if kind == DATA:
-            self._hear_data(got)
+            if not self._hears:
+                raise BadEnvelope("data after its end")
+            self._room_bytes -= len(payload)
+            if self._room_bytes < 0:
+                self.reset(Reset("flow_control", "more was sent than there was room for", close=1011))
+                raise BadEnvelope("more data than there was room for")
+            self.ear.on_data(payload, bool(flags & MORE))
         elif kind == HEAD:
             if self._hears:
-                self.ear.on_head(read_json(got.payload, Head))
+                self.ear.on_head(read_json(payload, Head))
         elif kind == END:
             if self._hears:
                 self._hears = False
                 self.ear.on_end()
                 self._settle()
         elif kind == RESET:
-            self.hear_reset(read_json(got.payload, Reset))
+            self.hear_reset(read_json(payload, Reset))
         elif kind == CREDIT:
-            self._credit += read_number(got.payload)
+            self._credit += read_number(payload)
             self._line_up()
-
-    def _hear_data(self, got: Envelope) -> None:
-        if not self._hears:
-            raise BadEnvelope("data after its end")
-        self._room_bytes -= len(got.payload)
-        if self._room_bytes < 0:
-            self.reset(Reset("flow_control", "more was sent than there was room for", close=1011))
-            raise BadEnvelope("more data than there was room for")
-        self.ear.on_data(got.payload, bool(got.flags & MORE))
 
     def hear_reset(self, reset: Reset) -> None:
         """Over, by the peer's word or by the link's end."""
@@ -312,7 +319,6 @@ class Link:
     __slots__ = (
         "_acknowledged",
         "_in_line",
-        "_is_wanted",
         "_last_id",
         "_resending",
         "_sent",
@@ -322,6 +328,7 @@ class Link:
         "_untold",
         "_urgent",
         "bad",
+        "is_wanted",
         "on_open",
         "on_wanted",
         "on_word",
@@ -362,9 +369,11 @@ class Link:
         self._in_line: deque[Stream] = deque()
         self._urgent: deque[tuple[int, int, bytes]] = deque()
         self._resending: deque[bytes] = deque()
-        self._unacknowledged: deque[tuple[int, bytes]] = deque()
+        self._unacknowledged: deque[bytes] = deque()
+        """The last of them has the sequence that was sent last."""
         self._unacknowledged_bytes = 0
-        self._is_wanted = False
+        self.is_wanted = False
+        """`take` may give something; whoever gives it to the socket was told so."""
 
     def __repr__(self) -> str:
         return f"<Link {len(self.streams)} open, sent {self._sent}, received {self.received}>"
@@ -373,11 +382,7 @@ class Link:
 
     def open(self, opening: Opening, ear: Ear) -> Stream:
         """A new connection."""
-        id = self._last_id % LAST_ID + 1
-        while id in self.streams:
-            id = id % LAST_ID + 1
-        self._last_id = id
-        stream = self._make(id)
+        stream = self._make(self._next_id())
         stream.ear = ear
         stream.is_call = opening.websocket or opening.method != "GET"
         stream._put(OPEN, write_json(opening))
@@ -399,25 +404,25 @@ class Link:
         while self._urgent and size < limit_bytes:
             kind, connection, payload = self._urgent.popleft()
             size += self.put(kind, 0, connection, payload, parts)
-        turns: list[Stream] = []
+        relieved: list[Stream] = []
         while self._in_line and size < limit_bytes and self._unacknowledged_bytes < MAX_UNACKNOWLEDGED_BYTES:
             stream = self._in_line.popleft()
             size += stream.give(parts)
-            turns.append(stream)
+            if stream.is_relieved():
+                relieved.append(stream)
         if parts and self.received > self._acknowledged:
             parts.append(self._acknowledgement())
-        self._is_wanted = bool(parts)
-        for stream in turns:
-            if stream.is_relieved():
-                stream.ear.on_writable()
+        self.is_wanted = bool(parts) and not self.has_nothing_to_send
+        for stream in relieved:
+            stream.ear.on_writable()
         return b"".join(parts)
 
     def receive(self, message: bytes, *, strict: bool) -> None:
         """What came. What is bad is left out and counted; if `strict`, it is told: raises BadEnvelope."""
         try:
-            for got in envelope.split(message):
+            for got in envelope.fields(message):
                 try:
-                    self._hear(got)
+                    self._hear(*got)
                 except BadEnvelope:
                     self.bad += 1
                     if strict:
@@ -435,23 +440,23 @@ class Link:
         if self.received > self._acknowledged:
             self._acknowledged = self.received
             self._untold = 0
-            self.say(Kind.ACK, write_number(self.received))
+            self.say(ACK, write_number(self.received))
 
     def lose(self) -> None:
         """The socket is gone. What was to be said about the link itself is void."""
         self._urgent = deque(item for item in self._urgent if item[0] >= Kind.OPEN)
         self._resending.clear()
-        self._is_wanted = True  # nobody could send anything; `resume` asks again
+        self.is_wanted = True  # nobody could send anything; `resume` asks again
 
     def resume(self, peer_received: int) -> None:
         """Another socket; the peer has got so much. Raises BadEnvelope if that cannot be."""
         if not self._sent - len(self._unacknowledged) <= peer_received <= self._sent:
             raise BadEnvelope("it received what was never sent, or has forgotten what it received")
         self._forget_until(peer_received)
-        self._resending = deque(again for _, again in self._unacknowledged)
+        self._resending = deque(self._unacknowledged)
         self._acknowledged = self.received
         self._untold = 0
-        self._is_wanted = False
+        self.is_wanted = False
         self._want()
 
     def fail(self, reset: Reset) -> None:
@@ -461,6 +466,15 @@ class Link:
         for queue in (self._urgent, self._in_line, self._resending, self._unacknowledged):
             queue.clear()
         self._unacknowledged_bytes = 0
+
+    def hand_over(self, to: "Link") -> None:
+        """Connections of which nothing was said yet begin on another link: here nobody has heard of them."""
+        for stream in tuple(self.streams.values()):
+            if not stream._is_opened:
+                self.forget(stream)
+                stream._link, stream.id = to, to._next_id()
+                to.streams[stream.id] = stream
+                stream._line_up()
 
     @property
     def unacknowledged_bytes(self) -> int:
@@ -479,46 +493,47 @@ class Link:
 
     # The peer's side.
 
-    def _hear(self, got: Envelope) -> None:
-        kind = got.kind
+    def _hear(self, kind: int, flags: int, connection: int, sequence: int, payload: bytes) -> None:
         if kind < OPEN:
-            if kind == Kind.ACK:
-                self._forget_until(read_number(got.payload))
+            if kind == ACK:
+                self._forget_until(read_number(payload))
             elif self.on_word is not None:
-                self.on_word(got)
+                self.on_word(Envelope(kind, flags, connection, sequence, payload))
             return
-        if got.sequence <= self.received:
-            if not got.sequence:
-                raise BadEnvelope("no sequence where there must be one")
-            return  # it came before
-        is_gap = got.sequence != self.received + 1
-        self.received = got.sequence
-        if is_gap:
-            self._close_all(DAMAGED)
-            raise BadEnvelope("a gap in the sequence")
-        stream = self.streams.get(got.connection)
+        if sequence != self.received + 1:
+            self._judge(sequence)
+            return
+        self.received = sequence
+        stream = self.streams.get(connection)
         if kind == OPEN:
-            self._hear_open(got, stream)
+            self._hear_open(connection, payload, stream)
         elif stream is None:
             self.stray += 1
         else:
-            self._pass_on(stream, got)
+            try:
+                stream.hear(kind, flags, payload)
+            except BadEnvelope:
+                raise
+            except Exception:
+                # What goes wrong at one connection is its own trouble, never that of the others.
+                log.exception("what came for %r could not be taken", stream)
+                stream.reset(BROKEN)
 
-    def _pass_on(self, stream: Stream, got: Envelope) -> None:
-        """What goes wrong at one connection is its own trouble, never that of the others."""
-        try:
-            stream.hear(got)
-        except BadEnvelope:
-            raise
-        except Exception:
-            log.exception("what came for %r could not be taken", stream)
-            stream.reset(BROKEN)
+    def _judge(self, sequence: int) -> None:
+        """It is not the one that is next."""
+        if not sequence:
+            raise BadEnvelope("no sequence where there must be one")
+        if sequence <= self.received:
+            return  # it came before
+        self.received = sequence
+        self._close_all(DAMAGED)
+        raise BadEnvelope("a gap in the sequence")
 
-    def _hear_open(self, got: Envelope, stream: Stream | None) -> None:
-        if self.on_open is None or stream is not None or not got.connection:
+    def _hear_open(self, connection: int, payload: bytes, stream: Stream | None) -> None:
+        if self.on_open is None or stream is not None or not connection:
             raise BadEnvelope("a connection that cannot be opened")
-        opening: Opening = read_json(got.payload, Opening)
-        stream = self._make(got.connection)
+        opening: Opening = read_json(payload, Opening)
+        stream = self._make(connection)
         stream._is_opened = True
         try:
             self.on_open(stream, opening)
@@ -533,12 +548,19 @@ class Link:
     def _forget_until(self, sequence: int) -> None:
         kept = self._unacknowledged
         was_full = self._unacknowledged_bytes >= MAX_UNACKNOWLEDGED_BYTES
-        while kept and kept[0][0] <= sequence:
-            self._unacknowledged_bytes -= len(kept.popleft()[1])
+        for _ in range(min(len(kept), sequence - self._sent + len(kept))):
+            self._unacknowledged_bytes -= len(kept.popleft())
         if was_full and self._in_line:
             self._want()
 
     # The connections' side.
+
+    def _next_id(self) -> int:
+        id = self._last_id % LAST_ID + 1
+        while id in self.streams:
+            id = id % LAST_ID + 1
+        self._last_id = id
+        return id
 
     def _make(self, id: int) -> Stream:
         stream = self.streams[id] = Stream(self, id, window=self.window, credit=self.peer_window)
@@ -562,14 +584,16 @@ class Link:
         self._in_line.append(stream)
         self._want()
 
-    def put(self, kind: int, flags: int, connection: int, payload: bytes, parts: list[bytes]) -> int:
+    def put(
+        self, kind: int, flags: int, connection: int, payload: bytes | memoryview, parts: list[bytes]
+    ) -> int:
         """One envelope onto the link; its length."""
-        sequence = 0
-        if kind >= OPEN:
-            self._sent = sequence = self._sent + 1
-        data = envelope.encode(kind, connection, payload, sequence=sequence, flags=flags)
-        if sequence:
-            self._unacknowledged.append((sequence, data))
+        if kind < OPEN:
+            data = envelope.encode(kind, connection, payload)
+        else:
+            self._sent += 1
+            data = envelope.encode(kind, connection, payload, sequence=self._sent, flags=flags)
+            self._unacknowledged.append(data)
             self._unacknowledged_bytes += len(data)
         parts.append(data)
         return len(data)
@@ -577,11 +601,11 @@ class Link:
     def _acknowledgement(self) -> bytes:
         self._acknowledged = self.received
         self._untold = 0
-        return envelope.encode(Kind.ACK, payload=write_number(self.received))
+        return envelope.encode(ACK, payload=write_number(self.received))
 
     def _want(self) -> None:
-        if not self._is_wanted:
-            self._is_wanted = True
+        if not self.is_wanted:
+            self.is_wanted = True
             self.on_wanted()
 
 

@@ -18,7 +18,8 @@ class RelayPolicy:
     probe_s: float = 10.0
     """For an agent to show that it is there, when another one wants its name."""
     acknowledge_s: float = 1.0
-    """What came is told to the other end at the latest after this, so that it need not keep it."""
+    """What came is told to the other end at the latest after this, so that it need not keep it. As often
+    tokens are looked at."""
 
     max_agents: int = 10_000
     max_clients: int = 10_000
@@ -61,6 +62,5 @@ class AgentPolicy:
     """After a change of network: if the relay does not answer within this, the link is given up."""
     local_s: float = 10.0
     """For a local server's port to be there: a daemon that is being restarted."""
-    drain_s: float = 10.0
     max_body_bytes: int = 64 * 1024 * 1024
     max_streams: int = 1000

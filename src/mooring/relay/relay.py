@@ -45,8 +45,6 @@ __all__ = ["Relay"]
 log = logging.getLogger("mooring.relay")
 
 JSON: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-TICK_S = 1.0
-"""How often tokens are looked at, and what came is told to the other ends."""
 MEASURE_TICKS = 15
 """How often the distance to agents is measured."""
 REVOKED = "the token was revoked, changed or has expired"
@@ -205,8 +203,11 @@ class Relay:
 
     def _pass_on(self, exchange: Exchange, grant: Grant, keeper: Keeper, opening: Opening) -> None:
         self.counters.add("calls_total", "passed_on")
-        make: type[Caller] = SocketCaller if opening.websocket else HttpCaller
-        caller: Caller = make(exchange, lambda: self._forget(caller))
+        caller: Caller
+        if opening.websocket:
+            caller = SocketCaller(exchange, lambda: self._forget(caller))
+        else:
+            caller = HttpCaller(exchange, lambda: self._forget(caller), self._serve_caller)
         self._callers[caller] = grant
         self._quiet.clear()
         caller.begin(keeper.open(opening, caller))
@@ -242,7 +243,7 @@ class Relay:
         """Until it is cancelled."""
         ticks = 0
         while True:
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(self._policy.acknowledge_s)
             ticks += 1
             if self._book.changed():
                 await self._read_tokens()

@@ -1,0 +1,139 @@
+"""The agent's own bounds: whatever a relay sends, and whatever its servers do."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mooring.http.client import Client
+from mooring.http.client_errors import NotSent
+from mooring.http.listener import Listener
+from mooring.http.origin import Origin
+from mooring.http.websocket_client import ClientSockets
+from mooring.relay import answering, callers
+from mooring.relay.policy import AgentPolicy, RelayPolicy
+from mooring.wire.http import Exchange, Response
+from tests.relay.harness import bearer, harness
+from tests.relay.test_calls import CALL, MIB, Server
+from tests.support import free_port, until
+
+QUICK = AgentPolicy(first_delay_s=0.05, longest_delay_s=0.2)
+
+
+async def ask(client: Client, token: str, target: str = "/laptop/time/mcp", body: bytes = CALL) -> object:
+    response = await client.request("POST", target, bearer(token), body)
+    return json.loads(await response.read(MIB))
+
+
+async def test_a_body_over_the_bound_is_refused_at_the_workstation_too(tmp_path: Path) -> None:
+    async with harness(tmp_path) as relay:
+        server, token = Server(), relay.token("laptop", "time")
+        policy = replace(QUICK, max_body_bytes=1000)
+        await relay.connect(token, await relay.serve(server), policy=policy)
+        call = CALL.replace(b'"x":1', b'"x":"%b"' % (b"y" * 2000))
+        told = await ask(relay.client(), token, body=call)
+        assert told["error"]["data"] == {"reason": "too_large", "retryable": True}  # type: ignore[index]
+        assert not server.asked
+        assert (await ask(relay.client(), token))["method"] == "POST"  # type: ignore[index]
+
+
+async def test_calls_at_the_workstation_are_bounded(tmp_path: Path) -> None:
+    async with harness(tmp_path) as relay:
+        server, token = Server(), relay.token("laptop", "time")
+        agent = await relay.connect(token, await relay.serve(server), policy=replace(QUICK, max_streams=2))
+        client = relay.client()
+        held = [asyncio.create_task(ask(client, token, "/laptop/time/mcp?hold")) for _ in range(2)]
+        await until(lambda: len(server.held) == 2)
+        told = await ask(client, token)
+        assert told["error"]["data"] == {"reason": "too_many", "retryable": True}  # type: ignore[index]
+        for exchange in server.held:
+            exchange.respond(Response(200, b"{}"))
+        await asyncio.gather(*held)
+        await until(lambda: not agent.answering.in_flight)
+        assert (await ask(client, token))["method"] == "POST"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("where", [callers, answering])
+async def test_a_message_of_a_websocket_is_bounded_either_way(
+    tmp_path: Path, where: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, "MAX_SOCKET_MESSAGE_BYTES", 1000)
+    async with harness(tmp_path) as relay:
+        token = relay.token("laptop", "time")
+        await relay.connect(token, await relay.serve(Server()))
+        sockets = ClientSockets()
+        closed: list[int] = []
+        heard: list[bytes] = []
+        origin = Origin(host="127.0.0.1", port=relay.port)
+        socket = await sockets.open(origin, "/laptop/time/ws", bearer(token), subprotocol="mcp")
+        socket.on_message = heard.append
+        socket.on_closed = lambda code, reason: closed.append(code)
+        socket.send(b"x" * 500)
+        await until(lambda: heard)
+        socket.send(b"x" * 2000)
+        await until(lambda: closed)
+        assert closed == [1009] and len(heard) == 1
+        await sockets.aclose()
+
+
+async def test_a_relay_that_does_not_answer_is_dialled_again(tmp_path: Path) -> None:
+    """It agrees to the WebSocket, and says no more."""
+    dialled = 0
+
+    def mute(exchange: Exchange) -> None:
+        nonlocal dialled
+        dialled += 1
+        socket = exchange.upgrade("mooring-relay-1")
+        assert socket is not None
+        socket.expect_binary(1000)
+
+    async with harness(tmp_path) as relay:
+        port = await relay.serve(mute)
+        policy = replace(QUICK, welcome_s=0.1)
+        agent = await relay.connect(relay.token("laptop", "time"), port, policy=policy, via=port, wait=False)
+        await until(lambda: dialled >= 3)
+        assert agent.agent.last_error is not None and agent.agent.last_error.code == "timeout"
+
+
+async def test_what_came_is_acknowledged_soon(tmp_path: Path) -> None:
+    async with harness(tmp_path, RelayPolicy(acknowledge_s=0.05)) as relay:
+        token = relay.token("laptop", "time")
+        agent = await relay.connect(token, await relay.serve(Server()))
+        await ask(relay.client(), token)
+        await until(lambda: agent.agent.link.unacknowledged_bytes == 0)
+        [keeper] = relay.relay.registry.snapshot()
+        await until(lambda: keeper.link.unacknowledged_bytes == 0)
+
+
+async def test_a_daemon_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    port, server = free_port(), Server()
+    async with harness(tmp_path) as relay:
+        token = relay.token("laptop", "time")
+        agent = await relay.connect(token, port, policy=replace(QUICK, local_s=0.3))
+        client = relay.client()
+        told = await ask(client, token)
+        assert told["error"]["data"] == {"reason": "server_unreachable", "retryable": True}  # type: ignore[index]
+        doubts: list[int] = []
+        agent.door.doubt = lambda: doubts.append(1)  # type: ignore[method-assign]
+        asking = asyncio.create_task(ask(client, token))
+        await until(lambda: doubts)
+        listener = Listener(server)
+        await listener.listen_tcp("127.0.0.1", port)
+        assert (await asking)["method"] == "POST"  # type: ignore[index]
+        assert len(server.asked) == 1
+        await listener.aclose()
+
+
+async def test_no_door_at_all(tmp_path: Path) -> None:
+    async with harness(tmp_path) as relay:
+        token = relay.token("laptop", "time")
+        agent = await relay.connect(token, free_port(), policy=replace(QUICK, local_s=0.2))
+
+        async def nobody() -> Client:
+            raise NotSent("Mooring's daemon does not answer", code="no_daemon")
+
+        agent.door.client = nobody  # type: ignore[method-assign]
+        told = await ask(relay.client(), token)
+        assert "daemon" in told["error"]["message"]  # type: ignore[index]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mooring.relay import envelope
 from mooring.relay.envelope import MAX_DATA_BYTES, BadEnvelope, Kind, encode, split
-from mooring.relay.link import MAX_UNACKNOWLEDGED_BYTES, Link, Stream
+from mooring.relay.link import ACKNOWLEDGE_BESIDE, MAX_UNACKNOWLEDGED_BYTES, Link, Stream
 from mooring.relay.words import Head, Opening, Reset
 
 WINDOW = 40_000
@@ -74,8 +74,11 @@ class Pair:
         return heard
 
     def step(self, end: int) -> None:
-        """One end puts a message on the wire."""
-        if message := (self.near, self.there)[end].take(limit_bytes=3000):
+        """One end puts a message on the wire. Whoever has one has said so."""
+        link = (self.near, self.there)[end]
+        is_wanted = link.is_wanted
+        if message := link.take(limit_bytes=3000):
+            assert is_wanted
             self.wires[end].append(message)
 
     def deliver(self, end: int) -> None:
@@ -237,6 +240,37 @@ def test_what_is_kept_to_be_sent_again_is_bounded() -> None:
     wanted = pair.wanted[0]
     pair.near.receive(encode(Kind.ACK, payload=envelope.write_number(100)), strict=True)
     assert pair.wanted[0] == wanted + 1 and pair.near.take()
+
+
+def test_what_came_is_told_beside_what_is_said_but_not_with_every_word() -> None:
+    pair = Pair()
+    heard = pair.open()
+    pair.settle()
+    assert heard.stream is not None
+    far = pair.far[heard.stream.id]
+    assert far.stream is not None
+    told = []
+    for _ in range(3 * ACKNOWLEDGE_BESIDE):
+        heard.stream.send(b"question")
+        pair.step(0)
+        pair.deliver(0)
+        far.stream.send(b"answer")
+        pair.step(1)
+        told.append(any(got.kind == Kind.ACK for got in split(pair.wires[1][-1])))
+        pair.deliver(1)
+    assert told.count(True) == 3 and pair.near.unacknowledged_bytes < 30 * ACKNOWLEDGE_BESIDE
+
+
+def test_a_long_message_is_not_copied_for_each_of_its_pieces() -> None:
+    pair = Pair()
+    pair.near.peer_window = 100_000_000
+    heard = pair.open()
+    assert heard.stream is not None
+    body = bytes(range(256)) * 4096
+    heard.stream.send(body)
+    pair.near.take()
+    rest = heard.stream._queue[0][2]
+    assert isinstance(rest, memoryview) and rest.obj is body
 
 
 def test_a_reset_overtakes_what_waits_and_what_follows_is_stray() -> None:

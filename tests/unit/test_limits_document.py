@@ -12,6 +12,7 @@ from mooring.cli.running.run import run
 from mooring.http.client_limits import ClientLimits
 from mooring.http.limits import Limits
 from mooring.proxy.policy import SessionPolicy
+from mooring.relay.policy import AgentPolicy, RelayPolicy
 from mooring.remote.policy import RemotePolicy
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
@@ -28,6 +29,8 @@ POLICIES = (
     RemotePolicy(),
     StopPatience(),
     RestartPolicy(),
+    RelayPolicy(),
+    AgentPolicy(),
     ServerOptions(name="x", argv=("x",)),
 )
 NO_BOUNDS = {"retry_ms", "drain_retry_ms", "jitter", "shared"}

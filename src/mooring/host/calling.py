@@ -93,7 +93,7 @@ class _Calling:
             return
         opening = opening_of(request, f"{agent}/{server}", path, "")
         make: type[HttpCaller | SocketCaller] = SocketCaller if opening.websocket else HttpCaller
-        caller: HttpCaller | SocketCaller = make(exchange, lambda: self._forget(caller))
+        caller: HttpCaller | SocketCaller = make(exchange, self._forget)
         self._callers.add(caller)
         if caller.is_call:
             self._quiet.clear()

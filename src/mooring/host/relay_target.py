@@ -70,6 +70,7 @@ def options_of(
         origin=origin,
         path=base.rstrip("/") + path,
         shown=wish.relay,
+        url=as_http(wish.relay),
         servers=wish.servers or servers,
         is_willing=not wish.servers,
         token=token_source(wish.token, places, os.environ if environment is None else environment),

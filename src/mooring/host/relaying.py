@@ -16,7 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,8 @@ __all__ = ["control_socket", "main", "run"]
 log = logging.getLogger("mooring.host")
 
 LOST_CALL = 3
+BACKLOG = 4096
+"""Agents that come back all at once wait there for a moment; who finds no room comes seconds later."""
 CLOSING_S = 5.0
 """Of the drain, for links to be flushed and closed."""
 RESTART = "restart asked for"
@@ -79,15 +81,18 @@ async def run(options: RelayOptions, stop: Stop) -> int:
 async def _run(options: RelayOptions, stop: Stop) -> int:
     check(options, is_root=hasattr(os, "geteuid") and os.geteuid() == 0)
     make_state(options.state)
+    failure: BaseException | None = None
     with _owning(options.state / "relay.lock"):
         relaying = _Relaying(options, stop)
         try:
             await unless_stopped(stop, relaying.begin())
             if not stop.requested:
-                await relaying.until_stopped()
+                failure = await relaying.until_stopped()
             cut = await relaying.shut_down()
         finally:
             await relaying.aclose()
+    if failure is not None:
+        raise failure
     if relaying.wants_restart:
         return -1
     return LOST_CALL if cut else 0
@@ -120,7 +125,9 @@ class _Relaying:
         self.wants_restart = False
         clock = time.monotonic
         book = TokenBook.load(tokens_path(options.state))
-        upgrades = RatePolicy(per_second=options.upgrades_per_second, burst=UPGRADES.burst)
+        # Who is granted more a second is granted as many more at once.
+        burst = max(UPGRADES.burst, int(UPGRADES.burst / UPGRADES.per_second * options.upgrades_per_second))
+        upgrades = RatePolicy(per_second=options.upgrades_per_second, burst=burst)
         gate = Gate(
             book,
             ClientAddress(options.trust_proxies),
@@ -137,6 +144,7 @@ class _Relaying:
         )
         limits = Limits(
             max_connections=options.max_connections,
+            backlog=BACKLOG,
             max_body_bytes=options.policy.max_body_bytes,
             linger_timeout_s=options.policy.goodbye_s,
         )
@@ -148,7 +156,9 @@ class _Relaying:
         self._tasks: list[asyncio.Task[None]] = []
 
     def _url(self) -> str:
-        return self._options.public_url or self._urls[0]
+        """Empty: agents know it as well as we do, from where they dialled."""
+        options = self._options
+        return options.public_url or (self._urls[0] if options.domain else "")
 
     def _admit(self, request: Request) -> Response | None:
         return self._guard.admit(request) or self._relay.admit(request)
@@ -227,13 +237,12 @@ class _Relaying:
 
     # Its life.
 
-    async def until_stopped(self) -> None:
-        """Raises what ended one of its tasks: none of them ends by itself."""
+    async def until_stopped(self) -> BaseException | None:
+        """Returns what ended one of its tasks before: none of them ends by itself."""
         stopping = asyncio.ensure_future(self._stop.wait_requested())
         try:
             done, _ = await asyncio.wait([stopping, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            return next((task.exception() for task in done if task is not stopping), None)
         finally:
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)
@@ -246,7 +255,7 @@ class _Relaying:
 
     async def shut_down(self) -> int:
         """See the module; returns how many calls were cut."""
-        cause = self._stop.cause or "ending"
+        cause = self._stop.cause or "a part of it failed"
         total_s = self._options.drain_timeout_s
         calls = self._relay.calls_in_flight
         agents, clients = self._relay.registry.counts
@@ -262,16 +271,14 @@ class _Relaying:
             listener.announce_drain()
             listener.stop_accepting(min(1.0, total_s / 4))
         is_restart = self.wants_restart or self._options.announce_restart
-        draining = asyncio.create_task(
-            self._relay.drain(cause, calls_s=max(total_s - CLOSING_S, total_s / 2), is_restart=is_restart)
-        )
+        calls_s = max(total_s - CLOSING_S, total_s / 2)
         give_up_at = asyncio.get_running_loop().time() + total_s
-        await until(self._stop, total_s, _finished(draining))
-        if not draining.done():
-            draining.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(draining, return_exceptions=True)
-        cut = draining.result() if not draining.cancelled() else self._relay.calls_in_flight
+        draining = asyncio.ensure_future(self._relay.drain(cause, calls_s=calls_s, is_restart=is_restart))
+        await until(self._stop, total_s, draining)
+        self._relay.cut(cause)  # in case that nobody waited for calls any more
+        if not draining.cancelled():
+            draining.result()
+        cut = self._relay.calls_cut
         left_s = max(0.1, give_up_at - asyncio.get_running_loop().time())
         await until(self._stop, left_s, self._public.wait_drained())
         log.info("the relay has stopped", extra={"event": "ended", "cut": cut})
@@ -287,10 +294,6 @@ class _Relaying:
             await listener.aclose()
         if self._certificates is not None:
             await self._certificates.aclose()
-
-
-async def _finished(task: "asyncio.Task[int]") -> None:
-    await asyncio.wait([task])
 
 
 def _url(scheme: str, host: str, port: int) -> str:

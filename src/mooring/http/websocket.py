@@ -191,7 +191,12 @@ class WebSocketConnection(asyncio.Protocol):
             if self._is_leaving:
                 break
             self._messages += 1
-            self._tell_message(message)
+            if self.on_message is not None:
+                try:
+                    self.on_message(message)
+                except Exception:
+                    log.exception("a message of %r could not be taken", self)
+                    self.close(INTERNAL_ERROR, "a message could not be taken; the log says why")
         if frames.is_over:
             self._end()
 
@@ -200,15 +205,6 @@ class WebSocketConnection(asyncio.Protocol):
         held_bytes = 0 if self._is_over else len(self._unfed) + self._frames.held_bytes
         self._house.budget.taken_bytes += held_bytes - self._held_bytes
         self._held_bytes = held_bytes
-
-    def _tell_message(self, message: bytes) -> None:
-        if self.on_message is None:
-            return
-        try:
-            self.on_message(message)
-        except Exception:
-            log.exception("a message of %r could not be taken", self)
-            self.close(INTERNAL_ERROR, "a message could not be taken; the log says why")
 
     def _tell_writable(self) -> None:
         if self.on_writable is not None and self.writable and not self._is_over:

@@ -75,6 +75,8 @@ class Target:
     """`/v1/server` or `/v1/client`, below what stands before it."""
     shown: str
     """Its address as the user wrote it."""
+    url: str = ""
+    """The same, as HTTP has it."""
     servers: tuple[str, ...] = ()
     is_willing: bool = False
     """Offer those of them that the token allows."""
@@ -214,7 +216,7 @@ class Agent:
     def status(self, calls: int) -> AgentStatus:
         """What there is to tell."""
         welcome, now = self.welcome, self._clock()
-        url = welcome.url if welcome is not None else ""
+        url = (welcome.url or f"{self.target.url}/{welcome.name}") if welcome is not None else ""
         servers = self.target.servers if welcome is None else welcome.servers
         return AgentStatus(
             relay=self.target.shown,
@@ -421,6 +423,7 @@ class Agent:
         """For the next attempt; a change of network is one reason not to."""
         self.state = State.WAITING
         delay_s = self._backoff.next_s(self._minimum_s)
+        self._minimum_s = 0.0  # the relay's word is good for one attempt
         self._next_at = self._clock() + delay_s
         self._hurry.clear()
         try:

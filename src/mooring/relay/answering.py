@@ -17,9 +17,9 @@ from mooring.http.client import Client, ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.websocket_client import ClientSockets, Refused
 from mooring.relay.callers import MAX_SOCKET_MESSAGE_BYTES
-from mooring.relay.closing import TOO_LARGE
+from mooring.relay.closing import TOO_LARGE, sayable
 from mooring.relay.link import Stream
-from mooring.relay.passing_on import PATHS, answer_fields, request_fields
+from mooring.relay.passing_on import PATHS, answer_fields, is_one_request, request_fields
 from mooring.relay.policy import AgentPolicy
 from mooring.relay.words import Head, Opening, Reset, headers_as_text, text_as_headers
 from mooring.wire.http import Headers
@@ -108,6 +108,8 @@ class Answering:
     def _judge(self, opening: Opening) -> Reset | None:
         if not self._door.is_offered(opening.server) or opening.path not in PATHS:
             return Reset("no_such_server", f"{opening.server[:40]} is not offered here", not_executed=True)
+        if not is_one_request(opening):
+            return Reset("bad_request", "the request cannot be asked here", not_executed=True)
         if self.in_flight >= self._policy.max_streams:
             return Reset("too_many", "too many calls and streams at this workstation", not_executed=True)
         return None
@@ -259,6 +261,8 @@ class _SocketAnswer:
         self.stream = stream
         self.task: asyncio.Task[None] | None = None
         self._socket: WebSocket | None = None
+        self._early: list[bytes] = []
+        """Messages that came before the local server has said yes: no more than the window holds."""
         self._begun: list[bytes] = []
         self._begun_bytes = 0
         self._unread_bytes = 0
@@ -274,6 +278,10 @@ class _SocketAnswer:
         socket.on_closed = self._on_closed
         chosen = [("sec-websocket-protocol", subprotocol)] if subprotocol else []
         self.stream.head(Head(101, chosen))
+        for message in self._early:
+            socket.send(message)
+        self._early.clear()
+        self._read_on()
 
     def on_head(self, head: Head) -> None:
         """Callers send none."""
@@ -286,8 +294,9 @@ class _SocketAnswer:
         if self._begun_bytes > MAX_SOCKET_MESSAGE_BYTES:
             self.stream.give_up(Reset("too_large", "a message is too long", close=TOO_LARGE))
             return
-        if not more and self._socket is not None:
-            self._socket.send(b"".join(self._begun))
+        if not more:
+            send = self._early.append if self._socket is None else self._socket.send
+            send(b"".join(self._begun))
             self._begun.clear()
             self._begun_bytes = 0
         self._read_on()
@@ -301,7 +310,7 @@ class _SocketAnswer:
         """The caller has gone."""
         if self.task is not None:
             self.task.cancel()
-        self._close(reset.close or CALLER_GONE, reset.message)
+        self._close(reset.close, reset.message)
 
     def on_writable(self) -> None:
         """The link has caught up: the server may say more."""
@@ -310,8 +319,7 @@ class _SocketAnswer:
 
     def _close(self, code: int, reason: str) -> None:
         if self._socket is not None:
-            # Some codes are never sent: they only tell what became of a connection (RFC 6455 §7.4.1).
-            self._socket.close(code if code not in (1005, 1006, 1015) else CALLER_GONE, reason)
+            self._socket.close(sayable(code, CALLER_GONE), reason)
 
     def _on_message(self, message: bytes) -> None:
         self.stream.send(message)
@@ -319,7 +327,7 @@ class _SocketAnswer:
             self._socket.hold()
 
     def _read_on(self) -> None:
-        if self._unread_bytes and (self._socket is None or self._socket.writable):
+        if self._unread_bytes and self._socket is not None and self._socket.writable:
             count, self._unread_bytes = self._unread_bytes, 0
             self.stream.consumed(count)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mooring.errors import RemoteProtocolError
 from mooring.http.head import may_be_sent
-from mooring.relay.closing import TOO_LARGE
+from mooring.relay.closing import TOO_LARGE, sayable
 from mooring.relay.link import Stream
 from mooring.relay.passing_on import answer_fields, request_fields
 from mooring.relay.refusals import call_id, error_event, error_message, refusal
@@ -28,6 +28,7 @@ CALLER_GONE = Reset("caller_gone", "the caller has gone")
 EVENTS = b"text/event-stream"
 REPLACED = "agent_replaced"
 CUT = 1011
+Done = Callable[["HttpCaller | SocketCaller"], None]
 MAX_ASKED = 1000
 """Calls under way on one WebSocket that are told of a cut; more are told by the close."""
 MAX_SOCKET_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -53,7 +54,7 @@ def opening_of(request: Request, server: str, path: str, caller: str) -> Opening
 
 
 class HttpCaller:
-    """The ear of a connection for one exchange. `on_done` is called once, when it is over.
+    """The ear of a connection for one exchange. `on_done` is called with it once, when it is over.
 
     `is_call`: somebody waits for an answer, rather than for whatever may come.
     """
@@ -75,7 +76,7 @@ class HttpCaller:
     def __init__(
         self,
         exchange: Exchange,
-        on_done: Callable[[], None],
+        on_done: Done,
         again: Callable[[Exchange], None] | None = None,
     ) -> None:
         """`again`: serves the exchange anew, if nothing was done and another agent has taken the place."""
@@ -203,7 +204,7 @@ class HttpCaller:
         if not self._is_over:
             self._is_over = True
             self._exchange.on_disconnect = self._exchange.on_writable = None
-            self._on_done()
+            self._on_done(self)
 
 
 class SocketCaller:
@@ -212,7 +213,7 @@ class SocketCaller:
     Of its messages the envelope is read, no more: each call that is under way when it is cut gets an error.
     """
 
-    def __init__(self, exchange: Exchange, on_done: Callable[[], None]) -> None:
+    def __init__(self, exchange: Exchange, on_done: Done) -> None:
         self._exchange = exchange
         self._on_done = on_done
         self._stream: Stream | None = None
@@ -286,7 +287,7 @@ class SocketCaller:
         if self._socket is not None:
             for id in self._asked:
                 self._socket.send(error_message(reset, id))
-            self._socket.close(reset.close or CUT, reset.message)
+            self._socket.close(sayable(reset.close, CUT), reset.message)
         elif not self._is_over:
             self._exchange.respond(refusal(reset, None))
         self._finish()
@@ -342,7 +343,7 @@ class SocketCaller:
         if not self._is_over:
             self._is_over = True
             self._exchange.on_disconnect = None
-            self._on_done()
+            self._on_done(self)
 
 
 def _envelope(message: bytes) -> Envelope | None:

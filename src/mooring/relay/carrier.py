@@ -90,6 +90,7 @@ class Carrier:
             self._link.receive(message, strict=self._is_strict)
         except BadEnvelope as error:
             self.socket.close(PROTOCOL_ERROR, str(error))
+            self._on_closed(PROTOCOL_ERROR, str(error))
             return
         wait_s = self._measure(len(message))
         if wait_s:

@@ -4,6 +4,7 @@ __all__ = [
     "BAD_TOKEN",
     "FAILED",
     "GOING_AWAY",
+    "MALFORMED",
     "NAME_HELD",
     "NORMAL",
     "NOT_ALLOWED",
@@ -12,6 +13,7 @@ __all__ = [
     "RESTARTING",
     "TOO_LARGE",
     "TOO_MANY",
+    "sayable",
 ]
 
 NORMAL = 1000
@@ -25,3 +27,13 @@ NOT_ALLOWED = 4403
 NO_SUCH_SERVER = 4404
 NAME_HELD = 4409
 TOO_MANY = 4429
+
+MALFORMED = frozenset({PROTOCOL_ERROR, 1003, 1007, TOO_LARGE})
+"""Whoever is closed with one of these has broken the rules: what it said before is not to be relied on."""
+
+_SAYABLE = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+
+
+def sayable(code: int, otherwise: int = FAILED) -> int:
+    """The same code, if one may say it (RFC 6455 §7.4): some only tell what became of a connection."""
+    return code if code in _SAYABLE else otherwise

@@ -35,6 +35,7 @@ def make_counters() -> Counters:
                 {
                     "outcome": (
                         "passed_on",
+                        "bad_request",
                         "bad_token",
                         "not_allowed",
                         "no_such_server",
@@ -51,7 +52,7 @@ def make_counters() -> Counters:
                 {"kind": ("agent", "client")},
             ),
             Family("agents_replaced_total", "Agents that did not answer when another wanted their name."),
-            Family("bad_envelopes_total", "Envelopes of agents that could not be understood."),
+            Family("bad_envelopes_total", "Envelopes that could not be understood."),
             Family(
                 "slowed_total", "Sockets that were not read for a while, as their token had sent too much."
             ),

@@ -33,6 +33,7 @@ __all__ = [
     "Kind",
     "encode",
     "fields",
+    "pack_head",
     "read_json",
     "read_number",
     "split",
@@ -52,7 +53,7 @@ MORE = 1
 _HEAD = Struct(">IBBIQ")
 _NUMBER = Struct(">Q")
 HEAD_BYTES = _HEAD.size
-_pack, _unpack_from = _HEAD.pack, _HEAD.unpack_from
+pack_head, _unpack_from = _HEAD.pack, _HEAD.unpack_from
 
 
 class Kind(IntEnum):
@@ -98,7 +99,7 @@ def encode(
     flags: int = 0,
 ) -> bytes:
     """One envelope as bytes."""
-    return _pack(len(payload), kind, flags, connection, sequence) + payload
+    return pack_head(len(payload), kind, flags, connection, sequence) + payload
 
 
 def split(message: bytes) -> Iterator[Envelope]:

@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable
 
 from mooring.relay.carrier import Carrier
+from mooring.relay.closing import FAILED, MALFORMED
 from mooring.relay.envelope import VERSION, BadEnvelope, Envelope, Kind, encode, read_json, write_json
 from mooring.relay.link import Ear, Link, Stream
-from mooring.relay.meters import ByteMeter, Count
+from mooring.relay.meters import ByteMeter, Counters
 from mooring.relay.policy import RelayPolicy
 from mooring.relay.tokens import Grant
 from mooring.relay.words import Goodbye, Hello, Opening, Reset, Welcome
@@ -40,7 +41,7 @@ class Keeper:
         policy: RelayPolicy,
         *,
         meter: ByteMeter,
-        slowed: Count,
+        counters: Counters,
         on_gone: Callable[["Keeper"], None],
     ) -> None:
         self.kind = kind
@@ -59,11 +60,14 @@ class Keeper:
         self.round_trip_s: float | None = None
         self._policy = policy
         self._meter = meter
-        self._slowed = slowed
+        self._slowed = counters.find("slowed_total")
+        self._lost = counters.find("links_lost_total", kind)
+        self._bad = counters.find("bad_envelopes_total")
+        self._bad_counted = 0
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._grace: asyncio.TimerHandle | None = None
-        self._probes: dict[bytes, tuple[float, asyncio.Future[None]]] = {}
+        self._probes: dict[bytes, tuple[float, asyncio.Future[bool]]] = {}
 
     def __repr__(self) -> str:
         state = "gone" if self.is_gone else "attached" if self.carrier else "lost"
@@ -86,6 +90,7 @@ class Keeper:
         if is_return:
             self.link.resume(hello.received)
             self.reconnects += 1
+        self._end_probes(is_there=True)
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
@@ -105,7 +110,7 @@ class Keeper:
             self.link,
             socket,
             is_strict=self.kind == CLIENT,
-            on_lost=lambda code, reason: self._lose(),
+            on_lost=self._on_lost,
             measure=self._measure,
         )
 
@@ -127,12 +132,11 @@ class Keeper:
         self.link.say(Kind.PING, mark)
         try:
             async with asyncio.timeout(timeout_s):
-                await answered
+                return await answered and not self.is_gone
         except TimeoutError:
             return False
         finally:
             self._probes.pop(mark, None)
-        return not self.is_gone
 
     def measure(self) -> None:
         """Ask for a sign, to learn how far away its other end is."""
@@ -140,6 +144,15 @@ class Keeper:
             mark = os.urandom(8)
             self._probes[mark] = self._loop.time(), self._loop.create_future()
             self.link.say(Kind.PING, mark)
+
+    def look(self) -> None:
+        """Once in a while: tell what came, count what was bad, and end what nobody hears."""
+        link = self.link
+        link.acknowledge()
+        self._bad.value += link.bad - self._bad_counted
+        self._bad_counted = link.bad
+        if link.is_ignored:
+            self.leave(Reset("link_damaged", "nothing is acknowledged"), FAILED, "nothing is acknowledged")
 
     def tell(self, kind: int, words: object) -> None:
         """Say something about the link, if there is one to hear it."""
@@ -160,10 +173,12 @@ class Keeper:
         if carrier is not None:
             carrier.close(code, reason)
             carrier.drop()
-        for _, answered in self._probes.values():
-            if not answered.done():
-                answered.cancel()
+        self._end_probes(is_there=False)
+        self._bad.value += self.link.bad - self._bad_counted
+        self._bad_counted = self.link.bad
         self._on_gone(self)
+        # The two know each other: without this only the collector would find them.
+        self.link.on_word = self.link.on_open = None
 
     def _measure(self, count: int) -> float:
         """So much was read: for how long nothing more is to be."""
@@ -180,12 +195,27 @@ class Keeper:
         self.carrier = None
         self.link.lose()
 
-    def _lose(self) -> None:
+    def _on_lost(self, code: int, reason: str) -> None:
         self.carrier = None
-        self._probes.clear()
+        if self.kind == CLIENT and code in MALFORMED:
+            # A bad frame ends a client: nobody waits for its return.
+            self.leave(Reset("caller_gone", f"{self.name} does not speak as it should"), code, reason)
+        else:
+            self._lose()
+
+    def _lose(self) -> None:
+        self._lost.value += 1
+        self._end_probes(is_there=False)
         self.link.lose()
         self._hold([stream for stream in self.link.streams.values() if stream.is_call])
         self._grace = self._loop.call_later(self._policy.grace_s, self._end_grace)
+
+    def _end_probes(self, *, is_there: bool) -> None:
+        """Whoever waits for a sign knows enough."""
+        for _, answered in self._probes.values():
+            if not answered.done():
+                answered.set_result(is_there)
+        self._probes.clear()
 
     def _hold(self, streams: list[Stream]) -> None:
         if streams:
@@ -212,7 +242,7 @@ class Keeper:
             since, answered = self._probes.pop(got.payload, (0.0, None))
             if answered is not None and not answered.done():
                 self.round_trip_s = self._loop.time() - since
-                answered.set_result(None)
+                answered.set_result(True)
         elif got.kind == Kind.GOODBYE:
             goodbye: Goodbye = read_json(got.payload, Goodbye)
             why = f": {goodbye.reason[:200]}" if goodbye.reason else ""

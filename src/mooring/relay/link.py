@@ -28,6 +28,7 @@ from mooring.relay.envelope import (
     BadEnvelope,
     Envelope,
     Kind,
+    pack_head,
     read_json,
     read_number,
     write_json,
@@ -45,9 +46,11 @@ MESSAGE_BYTES = 64 * 1024
 """Of one `take`; more would only wait in the socket, where nothing can overtake it."""
 HIGH_WATER_BYTES = 64 * 1024
 """In a connection's queue; beyond it `writable` is false. As of the listener's connections."""
-ACKNOWLEDGE_ENVELOPES = 128
+ACKNOWLEDGE_ENVELOPES = 32
 ACKNOWLEDGE_BYTES = 64 * 1024
 """After so much the other end is told without being asked, so that it need not keep more."""
+ACKNOWLEDGE_BESIDE = 8
+"""And after so many envelopes if something is sent anyway."""
 LAST_ID = 0xFFFF_FFFF
 
 OPEN, HEAD, DATA, END, RESET, CREDIT = (
@@ -204,7 +207,7 @@ class Stream:
         if not self.is_over:
             ear = self.ear
             self.reset(reset)
-            ear.on_reset(reset)
+            self._tell_over(ear, reset)
 
     def consumed(self, count: int) -> None:
         """So much of the data is done with: the peer may send as much again."""
@@ -220,7 +223,9 @@ class Stream:
             self._line_up()
 
     def _line_up(self) -> None:
-        if not self._is_in_line and self.may_send:
+        """If something waits, and the peer has room for it."""
+        queue = self._queue
+        if not self._is_in_line and queue and (self._credit > 0 or queue[0][0] != DATA or not queue[0][2]):
             self._is_in_line = True
             self._link.line_up(self)
 
@@ -237,11 +242,6 @@ class Stream:
         self._link.forget(self)
 
     # What the link asks.
-
-    @property
-    def may_send(self) -> bool:
-        """Something waits, and the peer has room for it."""
-        return bool(self._queue) and (self._credit > 0 or self._queue[0][0] != DATA or not self._queue[0][2])
 
     def give(self, parts: list[bytes]) -> int:
         """A turn: put at most `MAX_DATA_BYTES` into `parts`; how many."""
@@ -289,7 +289,7 @@ class Stream:
                 raise BadEnvelope("data after its end")
             self._room_bytes -= len(payload)
             if self._room_bytes < 0:
-                self.reset(Reset("flow_control", "more was sent than there was room for", close=1011))
+                self.give_up(Reset("flow_control", "more was sent than there was room for", close=1011))
                 raise BadEnvelope("more data than there was room for")
             self.ear.on_data(payload, bool(flags & MORE))
         elif kind == HEAD:
@@ -310,7 +310,14 @@ class Stream:
         """Over, by the peer's word or by the link's end."""
         ear = self.ear
         self._forget()
-        ear.on_reset(reset)
+        self._tell_over(ear, reset)
+
+    def _tell_over(self, ear: Ear, reset: Reset) -> None:
+        """Whoever cannot be told is no reason to tell nobody else."""
+        try:
+            ear.on_reset(reset)
+        except Exception:
+            log.exception("the end of %r could not be told", self)
 
 
 class Link:
@@ -384,7 +391,7 @@ class Link:
         """A new connection."""
         stream = self._make(self._next_id())
         stream.ear = ear
-        stream.is_call = opening.websocket or opening.method != "GET"
+        stream.is_call = _is_call(opening)
         stream._put(OPEN, write_json(opening))
         return stream
 
@@ -410,7 +417,7 @@ class Link:
             size += stream.give(parts)
             if stream.is_relieved():
                 relieved.append(stream)
-        if parts and self.received > self._acknowledged:
+        if parts and self.received - self._acknowledged >= ACKNOWLEDGE_BESIDE:
             parts.append(self._acknowledgement())
         self.is_wanted = bool(parts) and not self.has_nothing_to_send
         for stream in relieved:
@@ -477,6 +484,11 @@ class Link:
                 stream._line_up()
 
     @property
+    def is_ignored(self) -> bool:
+        """The peer acknowledges nothing. What is urgent is not held back, so there would be no end to it."""
+        return self._unacknowledged_bytes > 2 * MAX_UNACKNOWLEDGED_BYTES
+
+    @property
     def unacknowledged_bytes(self) -> int:
         """What is kept to be sent again."""
         return self._unacknowledged_bytes
@@ -517,7 +529,7 @@ class Link:
             except Exception:
                 # What goes wrong at one connection is its own trouble, never that of the others.
                 log.exception("what came for %r could not be taken", stream)
-                stream.reset(BROKEN)
+                stream.give_up(BROKEN)
 
     def _judge(self, sequence: int) -> None:
         """It is not the one that is next."""
@@ -535,6 +547,7 @@ class Link:
         opening: Opening = read_json(payload, Opening)
         stream = self._make(connection)
         stream._is_opened = True
+        stream.is_call = _is_call(opening)
         try:
             self.on_open(stream, opening)
         except Exception:
@@ -582,21 +595,24 @@ class Link:
     def line_up(self, stream: Stream) -> None:
         """It has something to send."""
         self._in_line.append(stream)
-        self._want()
+        if not self.is_wanted:
+            self._want()
 
     def put(
         self, kind: int, flags: int, connection: int, payload: bytes | memoryview, parts: list[bytes]
     ) -> int:
         """One envelope onto the link; its length."""
         if kind < OPEN:
-            data = envelope.encode(kind, connection, payload)
+            data = pack_head(len(payload), kind, flags, connection, 0) + payload
+            size = len(data)
         else:
             self._sent += 1
-            data = envelope.encode(kind, connection, payload, sequence=self._sent, flags=flags)
+            data = pack_head(len(payload), kind, flags, connection, self._sent) + payload
+            size = len(data)
             self._unacknowledged.append(data)
-            self._unacknowledged_bytes += len(data)
+            self._unacknowledged_bytes += size
         parts.append(data)
-        return len(data)
+        return size
 
     def _acknowledgement(self) -> bytes:
         self._acknowledged = self.received
@@ -607,6 +623,10 @@ class Link:
         if not self.is_wanted:
             self.is_wanted = True
             self.on_wanted()
+
+
+def _is_call(opening: Opening) -> bool:
+    return opening.websocket or opening.method != "GET"
 
 
 assert HEAD_BYTES + MAX_DATA_BYTES < MESSAGE_BYTES <= envelope.MAX_MESSAGE_BYTES  # noqa: S101 - of constants

@@ -51,8 +51,10 @@ class ByteMeter:
         if self._second_bytes is None:
             return 0.0
         now = self._clock()
-        self._full_at = max(now, self._full_at) + amount_bytes / self._second_bytes
-        return max(0.0, self._full_at - self._burst_s - now)
+        full_at = self._full_at
+        self._full_at = full_at = (full_at if full_at > now else now) + amount_bytes / self._second_bytes
+        beyond_s = full_at - self._burst_s - now
+        return beyond_s if beyond_s > 0.0 else 0.0
 
     def wait_s(self) -> float:
         """For how long nothing should be read from a connection that begins now."""

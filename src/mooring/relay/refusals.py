@@ -17,6 +17,7 @@ __all__ = ["call_id", "error_event", "error_message", "refusal"]
 JSON: Headers = [(b"content-type", b"application/json")]
 RETRY_AFTER_S = 5
 STATUS = {
+    "bad_request": 400,
     "no_such_server": 404,
     "not_allowed": 403,
     "too_large": 413,

@@ -29,7 +29,7 @@ from mooring.relay.keeper import AGENT, Keeper
 from mooring.relay.link import DEAF, Stream
 from mooring.relay.meters import Meters
 from mooring.relay.parked import Parked
-from mooring.relay.passing_on import PATHS
+from mooring.relay.passing_on import PATHS, is_one_request
 from mooring.relay.policy import RelayPolicy
 from mooring.relay.refusals import call_id, refusal
 from mooring.relay.registry import Registry
@@ -49,6 +49,9 @@ MEASURE_TICKS = 15
 """How often the distance to agents is measured."""
 REVOKED = "the token was revoked, changed or has expired"
 LOOK_S = 0.01
+AWAY_S = 1.5
+"""From the last goodbye of a relay that is restarted until it listens again: the start of a program."""
+QUIET_LOOK_S = 0.05
 
 Caller = HttpCaller | SocketCaller
 
@@ -68,6 +71,7 @@ class Relay:
     ) -> None:
         self.registry = Registry()
         self.counters = make_counters()
+        self._passed_on = self.counters.find("calls_total", "passed_on")
         self.meters = meters
         self.started_at = time.time()
         self._book = book
@@ -83,13 +87,13 @@ class Relay:
             on_open=self._on_client_opens,
             on_agent=self._parked.go_on,
             meters=meters,
-            url_of=lambda name: f"{url()}/{name}",
+            url_of=lambda name: f"{url()}/{name}" if url() else "",
         )
         self._callers: dict[Caller, Grant] = {}
         self._began = clock()
         self._draining = ""
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self.calls_cut = 0
+        """At its end: how many were not finished."""
 
     @property
     def calls_in_flight(self) -> int:
@@ -121,12 +125,17 @@ class Relay:
         """Refuse a caller by its head alone: nobody's body is read who would not be let in."""
         if request.path.startswith("/v1/") or request.path in ("/healthz", "/readyz"):
             return None
-        judged = self._gate.check_token(request)
+        judged = self._judge(request)
         if isinstance(judged, Response):
-            self.counters.add("calls_total", "rate_limited" if judged.status == 429 else "bad_token")
             return judged
         request.head.notes[self] = judged
         return None
+
+    def _judge(self, request: Request) -> Grant | Response:
+        judged = self._gate.check_token(request)
+        if isinstance(judged, Response):
+            self.counters.add("calls_total", "rate_limited" if judged.status == 429 else "bad_token")
+        return judged
 
     def _health(self) -> bytes:
         agents, clients = self.registry.counts
@@ -143,7 +152,7 @@ class Relay:
         request = exchange.request
         grant = request.head.notes.get(self)
         if not isinstance(grant, Grant) or not self._book.is_good(grant):
-            judged = self._gate.check_token(request)
+            judged = self._judge(request)
             if isinstance(judged, Response):
                 exchange.respond(judged)
                 return
@@ -202,20 +211,17 @@ class Relay:
         exchange.respond(refusal(Reset(reason, message, not_executed=True), id))
 
     def _pass_on(self, exchange: Exchange, grant: Grant, keeper: Keeper, opening: Opening) -> None:
-        self.counters.add("calls_total", "passed_on")
+        self._passed_on.value += 1
         caller: Caller
         if opening.websocket:
-            caller = SocketCaller(exchange, lambda: self._forget(caller))
+            caller = SocketCaller(exchange, self._forget)
         else:
-            caller = HttpCaller(exchange, lambda: self._forget(caller), self._serve_caller)
+            caller = HttpCaller(exchange, self._forget, self._serve_caller)
         self._callers[caller] = grant
-        self._quiet.clear()
         caller.begin(keeper.open(opening, caller))
 
     def _forget(self, caller: Caller) -> None:
         self._callers.pop(caller, None)
-        if not self._callers:
-            self._quiet.set()
 
     # Callers that speak our framing.
 
@@ -224,6 +230,8 @@ class Relay:
         keeper = self._find(client.grant, agent, server)
         if opening.path not in PATHS or opening.method not in ("GET", "POST", "DELETE"):
             keeper = Reset("no_such_server", "servers have mcp, sse, messages and ws", not_executed=True)
+        elif not is_one_request(opening):
+            keeper = Reset("bad_request", "that is no request of HTTP", not_executed=True)
         if len(client.link.streams) > self._policy.max_streams_per_client:
             keeper = Reset("too_many", "too many calls and streams on one link", not_executed=True)
         if self._draining:
@@ -232,10 +240,10 @@ class Relay:
             self.counters.add("calls_total", keeper.reason)
             stream.reset(keeper)
             return
-        self.counters.add("calls_total", "passed_on")
+        self._passed_on.value += 1
         client.calls += 1
-        further = msgspec.structs.replace(opening, server=server, caller=client.name)
-        splice(stream, keeper.open(further, DEAF))
+        opening.server, opening.caller = server, client.name
+        splice(stream, keeper.open(opening, DEAF))
 
     # Its heartbeat.
 
@@ -248,10 +256,11 @@ class Relay:
             if self._book.changed():
                 await self._read_tokens()
             self._end_those_that_are_over()
-            for keeper in self.registry.snapshot():
-                keeper.link.acknowledge()
-                if ticks % MEASURE_TICKS == 0:
-                    keeper.measure()
+            keepers = self.registry.snapshot()
+            for keeper in keepers:
+                keeper.look()
+            for keeper in keepers[ticks % MEASURE_TICKS :: MEASURE_TICKS]:  # not all at once
+                keeper.measure()
 
     async def _read_tokens(self) -> None:
         try:
@@ -273,51 +282,51 @@ class Relay:
 
     # Its end.
 
-    async def drain(self, cause: str, *, calls_s: float, is_restart: bool) -> int:
-        """Let calls finish, within a bound, and say goodbye to everybody; returns how many calls were cut.
+    async def drain(self, cause: str, *, calls_s: float, is_restart: bool) -> None:
+        """Let calls finish, within a bound, and say goodbye to everybody (`calls_cut`).
 
-        1. Nobody new gets in. 2. Calls finish. Streams that no call waits on end at once: their callers come
-        back elsewhere, or later. 3. What is left gets words. 4. Every link is flushed and closed, spread a
-        little. Each step has its own bound, and none depends on how many there are.
+        1. Nobody new gets in. 2. Calls finish. Streams that no call waits on end at once, a WebSocket when
+        its calls are done: their callers come back elsewhere, or later. 3. What is left gets words. 4. Every
+        link is flushed and closed, spread a little. Each step has its own bound, and none depends on how
+        many there are.
         """
         self._draining = cause
         self._welcoming.refuse_new(cause)
         self._parked.go_on_all()
-        self._end_streams()
         with suppress(TimeoutError):
             async with asyncio.timeout(calls_s):
                 await self._wait_quiet()
-        cut = self._cut(cause)
+        self.cut(cause)
         await self._close_links(is_restart=is_restart)
-        return cut
-
-    def _end_streams(self) -> None:
-        for caller in tuple(self._callers):
-            if not caller.is_call:
-                caller.cut(Reset("draining", "the relay is shutting down", close=GOING_AWAY))
 
     async def _wait_quiet(self) -> None:
-        await self._quiet.wait()
-        # Rare, and there is no one place that knows.
-        while any(one.link.streams for one in self.registry.snapshot() if one.kind != AGENT):  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_S)
+        """Until no call is under way. There is no one place that knows."""
+        over = Reset("draining", "the relay is shutting down", close=GOING_AWAY)
+        while self._callers or self._clients_streams():
+            for caller in tuple(self._callers):
+                if not caller.is_call:
+                    caller.cut(over)
+            for stream in self._clients_streams():
+                if not stream.is_call:
+                    stream.give_up(over)
+            await asyncio.sleep(QUIET_LOOK_S)
 
-    def _cut(self, cause: str) -> int:
+    def cut(self, cause: str) -> None:
+        """Whatever is under way ends now, in words. Idempotent."""
         reset = Reset(
             "draining", f"the relay is shutting down ({cause}); the call was not finished", close=GOING_AWAY
         )
-        calls = list(self._callers)
-        for caller in calls:
+        callers, streams = tuple(self._callers), self._clients_streams()
+        self.calls_cut += sum(one.is_call for one in (*callers, *streams))
+        for caller in callers:
             caller.cut(reset)
-        streams = [
-            stream
-            for keeper in self.registry.snapshot()
-            for stream in tuple(keeper.link.streams.values())
-            if keeper.kind != AGENT
-        ]
         for stream in streams:
             stream.give_up(reset)
-        return len(calls) + sum(stream.is_call for stream in streams)
+
+    def _clients_streams(self) -> list[Stream]:
+        """What is under way for callers that speak our framing."""
+        clients = [keeper for keeper in self.registry.snapshot() if keeper.kind != AGENT]
+        return [stream for client in clients for stream in client.link.streams.values()]
 
     async def _close_links(self, *, is_restart: bool) -> None:
         policy, keepers = self._policy, self.registry.snapshot()
@@ -325,20 +334,25 @@ class Relay:
         spread_s = min(policy.spread_s, policy.spread_each_s * len(keepers))
         for socket in self._welcoming.sockets:
             socket.close(code, reason)
+        moments_s = {keeper: random.random() * spread_s for keeper in keepers}  # noqa: S311 - spreads load
         if is_restart:
-            self._tell_when_to_return(keepers)
-        await asyncio.gather(*(self._close(keeper, code, reason, spread_s) for keeper in keepers))
+            self._tell_when_to_return(moments_s, spread_s)
+        await asyncio.gather(
+            *(self._close(keeper, code, reason, moment_s) for keeper, moment_s in moments_s.items())
+        )
         late = self.registry.snapshot()  # came in meanwhile
         await asyncio.gather(*(self._close(keeper, code, reason, 0.0) for keeper in late))
 
-    def _tell_when_to_return(self, keepers: list[Keeper]) -> None:
-        spread_s = min(self._policy.return_s, self._policy.return_each_s * len(keepers))
-        for keeper in keepers:
-            delay_s = random.random() * spread_s  # noqa: S311 - spreads load
-            keeper.tell(Kind.RESTART, Restart(reconnect_in_ms=int(delay_s * 1000)))
+    def _tell_when_to_return(self, goodbyes_s: dict[Keeper, float], spread_s: float) -> None:
+        """Each by how long after its own goodbye: when there is a relay again, and not all at once."""
+        last_s = min(self._policy.return_s, self._policy.return_each_s * len(goodbyes_s))
+        first_s = min(spread_s + AWAY_S, last_s / 2)
+        for keeper, goodbye_s in goodbyes_s.items():
+            delay_s = random.uniform(first_s, last_s) - goodbye_s  # noqa: S311
+            keeper.tell(Kind.RESTART, Restart(reconnect_in_ms=max(0, int(delay_s * 1000))))
 
-    async def _close(self, keeper: Keeper, code: int, reason: str, spread_s: float) -> None:
-        await asyncio.sleep(random.random() * spread_s)  # noqa: S311
+    async def _close(self, keeper: Keeper, code: int, reason: str, after_s: float) -> None:
+        await asyncio.sleep(after_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._policy.flush_s):
                 # Only the kernel knows, and does not tell.

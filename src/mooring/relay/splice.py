@@ -20,9 +20,13 @@ class _Half:
         self._to.head(head)
 
     def on_data(self, data: bytes, more: bool) -> None:
-        self._to.send(data, more)
-        self._owed += len(data)
-        self.settle()
+        to, owed = self._to, self._owed + len(data)
+        to.send(data, more)
+        if to.writable:
+            self._owed = 0
+            self._from.consumed(owed)
+        else:
+            self._owed = owed
 
     def on_end(self) -> None:
         self._to.end()

@@ -41,6 +41,8 @@ __all__ = ["Welcoming"]
 log = logging.getLogger("mooring.relay")
 
 Opened = Callable[[Keeper, Stream, Opening], None]
+MAX_INSTANCE = 128
+"""Characters of it, which are kept for as long as the link."""
 REPLACED = "another agent with the same token has taken the name"
 
 
@@ -186,8 +188,10 @@ class Welcoming:
     def _consider(self, arrival: Arrival, grant: Grant, hello: Hello) -> None:
         if VERSION not in hello.versions:
             self._refuse(arrival, PROTOCOL_ERROR, f"version {VERSION} of the protocol is spoken here")
-        elif not hello.instance or not 1024 <= hello.window <= 64 * 1024 * 1024 or hello.received < 0:
+        elif not _is_sensible(hello):
             self._refuse(arrival, PROTOCOL_ERROR, "the hello does not say what it must")
+        elif len(hello.servers) > self._policy.max_servers_per_agent:
+            self._refuse(arrival, TOO_MANY, "too many servers", "too_many")
         elif self._refusal is not None:
             self._refuse(arrival, 1001, "shutting down", "draining")
         elif arrival.kind == AGENT:
@@ -205,8 +209,6 @@ class Welcoming:
         elif wrong:
             what = wrong[0][:40] if is_name(wrong[0]) else "a server of that name"
             self._refuse(arrival, NOT_ALLOWED, f"this token may not offer {what}", "not_allowed")
-        elif len(hello.servers) > self._policy.max_servers_per_agent:
-            self._refuse(arrival, TOO_MANY, "too many servers", "too_many")
         elif self._registry.agent(grant.name) is None and self._is_full(AGENT):
             self._refuse(arrival, TOO_MANY, "too many agents are connected", "too_many")
         else:
@@ -216,6 +218,10 @@ class Welcoming:
             task.add_done_callback(self._claims.discard)
 
     def _consider_client(self, arrival: Arrival, grant: Grant, hello: Hello) -> None:
+        before = self._registry.client(hello.link) if hello.link else None
+        if before is not None and before.is_same(hello) and before.grant.id == grant.id:
+            self._attach(arrival, before, hello)  # whoever of its agents is away meanwhile
+            return
         for server in hello.servers:
             agent, _, name = server.partition("/")
             if not grant.may_call(agent, name):
@@ -225,10 +231,6 @@ class Welcoming:
             if there is None or name not in there.servers:
                 self._refuse(arrival, NO_SUCH_SERVER, "there is no such server here now", "no_such_server")
                 return
-        before = self._registry.client(hello.link) if hello.link else None
-        if before is not None and before.is_same(hello) and before.grant.id == grant.id:
-            self._attach(arrival, before, hello)
-            return
         if self._is_full(CLIENT):
             self._refuse(arrival, TOO_MANY, "too many clients are connected", "too_many")
             return
@@ -254,6 +256,8 @@ class Welcoming:
         if arrival.is_gone or self._refusal is not None:
             self._refuse(arrival, 1001, "shutting down", "draining")
             return
+        if incumbent is not None and incumbent.is_gone:
+            incumbent = None  # it went while it was asked
         keeper = self._keeper(AGENT, grant, hello)
         if not self._registry.claim(keeper, incumbent):
             # Somebody was quicker, or the incumbent went meanwhile: the next attempt finds out.
@@ -266,8 +270,9 @@ class Welcoming:
 
     def _keeper(self, kind: str, grant: Grant, hello: Hello) -> Keeper:
         meter = self._meters.of(grant.id)
-        slowed = self._counters.find("slowed_total")
-        keeper = Keeper(kind, grant, hello, self._policy, meter=meter, slowed=slowed, on_gone=self._forget)
+        keeper = Keeper(
+            kind, grant, hello, self._policy, meter=meter, counters=self._counters, on_gone=self._forget
+        )
         if kind == CLIENT:
             keeper.link.on_open = lambda stream, opening: self._on_open(keeper, stream, opening)
         return keeper
@@ -310,10 +315,17 @@ class Welcoming:
         if self._registry.release(keeper):
             extra = {"event": "gone", "kind": keeper.kind, "name_": keeper.name}
             log.info("%s %s has gone", keeper.kind, keeper.name, extra=extra)
-        self._counters.add("bad_envelopes_total", amount=keeper.link.bad)
 
     def _refuse(self, arrival: Arrival, code: int, reason: str, outcome: str = "protocol_error") -> None:
         if arrival in self._arrivals:
             self._arrivals.discard(arrival)
             self._counters.add("upgrades_total", arrival.kind, outcome)
         arrival.refuse(code, reason)
+
+
+def _is_sensible(hello: Hello) -> bool:
+    return (
+        0 < len(hello.instance) <= MAX_INSTANCE
+        and 1024 <= hello.window <= 64 * 1024 * 1024
+        and hello.received >= 0
+    )

@@ -60,7 +60,8 @@ class Welcome(msgspec.Struct, omit_defaults=True):
     servers: tuple[str, ...] = ()
     """Which of the agent's servers are offered."""
     url: str = ""
-    """Under which the agent's servers are reached: `https://relay.example.com/laptop`."""
+    """Under which the agent's servers are reached: `https://relay.example.com/laptop`. Empty: below the address
+    that it dialled."""
     grace_ms: int = 0
     """For so long a lost link can be gone on with."""
 
@@ -118,5 +119,5 @@ def headers_as_text(headers: Headers) -> Fields:
 
 
 def text_as_headers(fields: Fields) -> Headers:
-    """And back. Raises ValueError for what no header can hold."""
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields]
+    """And back, names in lower case. Raises ValueError for what no header can hold."""
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields]

@@ -1,0 +1,726 @@
+"""How a relay ends: who is told what, in which order, and that nobody is waited for too long."""
+
+import asyncio
+import contextlib
+import json
+import struct
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.host.stop import Stop
+from mooring.http.websocket_client import Refused
+from mooring.relay.envelope import Kind, encode, read_json, split, write_json
+from mooring.relay.policy import RelayPolicy
+from mooring.relay.token_book import TokenBook
+from mooring.relay.words import Head, Reset, Restart
+from mooring.wire.http import Response
+from tests.http_client import Peer, get
+from tests.relay.harness import bearer, harness
+from tests.relay.peers import AGENT, CLIENT, Heard, Peers, peers_of
+from tests.relay.running import Running, answers, running
+from tests.relay.test_calls import MIB
+from tests.support import until, within
+from tests.websocket_client import BINARY, CLOSE, frame, goodbye, read_frame, upgrade
+
+pytestmark = pytest.mark.usefixtures("no_secret_in_logs")
+
+CALL = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"tell-nobody"}}'
+DOORS = pytest.mark.parametrize("door", [AGENT, CLIENT])
+
+
+@pytest.fixture
+async def relay(tmp_path: Path) -> AsyncIterator[Running]:
+    async with running(tmp_path, policy=RelayPolicy(goodbye_s=1.0)) as made:
+        made.usual_tokens()
+        await made.start()
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def dialled(relay: Running) -> AsyncIterator[Peer]:
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", relay.port))
+    try:
+        yield peer
+    finally:
+        await peer.aclose()
+
+
+def hello_of(token: str, **fields: Any) -> bytes:
+    return frame(BINARY, encode(Kind.HELLO, payload=write_json({"instance": "one", "token": token} | fields)))
+
+
+async def raw(relay: Running, stack: contextlib.AsyncExitStack, door: str, **fields: Any) -> Peer:
+    """An agent or a client of which every byte is the test's; its welcome has come."""
+    peer = await stack.enter_async_context(dialled(relay))
+    token = relay.laptops if door == AGENT else relay.phone
+    peer.send(upgrade(door) + hello_of(token, **fields))
+    assert (await peer.head()).status == 101
+    assert (await read_frame(peer.reader)).opcode == BINARY
+    return peer
+
+
+async def frames_until_end(peer: Peer) -> list[Any]:
+    """Whatever still comes, to the end of the connection."""
+    frames: list[Any] = []
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        while True:
+            frames.append(await read_frame(peer.reader))
+    return frames
+
+
+def ask(relay: Running, target: str = "/laptop/time/mcp") -> "asyncio.Task[tuple[int, bytes]]":
+    async def asking() -> tuple[int, bytes]:
+        client = relay.client()
+        response = await client.request("POST", target, bearer(relay.phone), CALL)
+        return response.status, await response.read(MIB)
+
+    return asyncio.create_task(asking())
+
+
+# Goodbyes -----------------------------------------------------------------------------------------
+
+
+async def test_everybody_is_told_and_it_ends_well(relay: Running) -> None:
+    agent = await relay.peers.agent(relay.laptops)
+    clients = [await relay.peers.client(relay.phone) for _ in range(3)]
+    said_nothing = await relay.peers.upgrade(CLIENT, relay.phone)
+    assert await relay.end() == 0
+    for end in (agent, *clients, said_nothing):
+        assert await end.gone() == (1001, "shutting down")
+        assert end.word(Kind.RESTART) is None
+    assert not await answers(relay.port)
+    [draining] = relay.events("draining")
+    assert draining.cause == "SIGTERM" and relay.events("ended")  # type: ignore[attr-defined]
+
+
+async def test_nobody_is_there(relay: Running) -> None:
+    assert await relay.end() == 0
+
+
+@pytest.mark.parametrize(
+    "answer_with", ["at once", "never", "its own goodbye before", "data, then a goodbye"]
+)
+@DOORS
+async def test_one_goodbye_each_byte_for_byte(relay: Running, door: str, answer_with: str) -> None:
+    """Closing against the other end's own close, and twice (by the drain and by the end), is one frame."""
+    async with within(60), contextlib.AsyncExitStack() as stack:
+        peer = await raw(relay, stack, door)
+        if answer_with == "its own goodbye before":
+            peer.send(goodbye(1000))
+        ending = asyncio.create_task(relay.end())
+        frames: list[Any] = []
+        while not frames or frames[-1].opcode != CLOSE:
+            frames.append(await read_frame(peer.reader))
+        if answer_with == "at once":
+            peer.send(goodbye(1001))
+        elif answer_with == "data, then a goodbye":
+            peer.send(frame(BINARY, encode(Kind.PING, payload=b"too late")) + goodbye(1001))
+        frames += await frames_until_end(peer)
+        assert [one.opcode for one in frames].count(CLOSE) == 1 and frames[-1].opcode == CLOSE
+        if answer_with == "its own goodbye before":
+            assert frames[-1].code in (1000, 1001), "whoever was first"
+        else:
+            assert frames[-1].data == struct.pack("!H", 1001) + b"shutting down"
+        if answer_with != "never":
+            await peer.aclose()
+        assert await ending == 0
+
+
+@DOORS
+async def test_a_goodbye_of_its_own_and_a_revoked_token_meanwhile_are_one_frame(
+    relay: Running, door: str
+) -> None:
+    """The handler's own end, the heartbeat's and the drain's at the same moment."""
+    async with within(60), contextlib.AsyncExitStack() as stack:
+        peer = await raw(relay, stack, door)
+        relay.tokens.revoke("laptop" if door == AGENT else "phone")
+        peer.send(frame(BINARY, encode(Kind.GOODBYE, payload=b"{}")))
+        ending = asyncio.create_task(relay.end())
+        frames = [await read_frame(peer.reader)]
+        peer.send(goodbye(1000))
+        frames += await frames_until_end(peer)
+        assert [one.opcode for one in frames] == [CLOSE]
+        assert frames[0].code in (1000, 1001, 4401)
+        await peer.aclose()
+        assert await ending == 0
+
+
+@DOORS
+@pytest.mark.parametrize("way", ["--announce-restart", "mooring relay restart"])
+async def test_a_restart_is_told_with_a_moment_to_come_back(tmp_path: Path, door: str, way: str) -> None:
+    policy = RelayPolicy(return_s=8.0, return_each_s=1.0)
+    async with running(tmp_path, announce_restart=way.startswith("--"), policy=policy) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        tokens = [relay.laptops] if door == AGENT else [relay.phone] * 6
+        ends = [await relay.peers.dial(door, token) for token in tokens]
+        if way.startswith("--"):
+            assert await relay.end() == 0
+        else:
+            assert await relay.control("POST", "/restart") == {"restarting": True}
+            assert await relay.ended() == 0
+        delays = []
+        for end in ends:
+            assert await end.gone() == (1012, "restarting")
+            got = end.word(Kind.RESTART)
+            assert got is not None, "said before the goodbye"
+            word: Restart = read_json(got.payload, Restart)
+            delays.append(word.reconnect_in_ms)
+        assert all(0 <= delay <= 1000 * len(ends) for delay in delays)
+        assert len(ends) == 1 or len(set(delays)) > 1, "not all at the same moment"
+
+
+async def test_an_agent_comes_back_no_sooner_than_it_was_told(tmp_path: Path) -> None:
+    async with harness(tmp_path, RelayPolicy(return_s=900.0, return_each_s=900.0)) as relay:
+        token = relay.token("laptop", "time")
+        agent = await relay.connect(token, await relay.serve(lambda exchange: None))
+        told: list[float] = []
+        heard = agent.agent.link.on_word
+        assert heard is not None
+
+        def on_word(got: Any) -> None:
+            if got.kind == Kind.RESTART:
+                told.append(read_json(got.payload, Restart).reconnect_in_ms / 1000)
+            heard(got)
+
+        agent.agent.link.on_word = on_word
+        await relay.relay.drain("test", calls_s=0.1, is_restart=True)
+        await until(lambda: agent.agent.status(0).next_attempt_in_s is not None)
+        wait_s = agent.agent.status(0).next_attempt_in_s
+        # Never longer than the longest delay of its own policy (0.2 s here), plus the jitter.
+        assert told and wait_s is not None and wait_s >= min(told[0], 0.2) - 0.15
+
+
+class Crowd:
+    """Many peers of few bytes each, and the order in which things happened to them."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, int]] = []
+        self.members: list[Member] = []
+
+    async def join(self, port: int, token: str, number: int, *, answers: bool) -> "Member":
+        loop = asyncio.get_running_loop()
+        _, member = await loop.create_connection(
+            lambda: Member(self, number, token, answers=answers), "127.0.0.1", port
+        )
+        self.members.append(member)
+        return member
+
+    def those(self, what: str) -> list[int]:
+        return [number for event, number in self.log if event == what]
+
+    def leave(self) -> None:
+        for member in self.members:
+            member.transport.abort()
+
+
+class Member(asyncio.Protocol):
+    transport: asyncio.Transport
+
+    def __init__(self, crowd: Crowd, number: int, token: str, *, answers: bool) -> None:
+        self._crowd = crowd
+        self._number = number
+        self._token = token
+        self._answers = answers
+        self._unread = b""
+        self.is_welcome = False
+        self.goodbyes: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        self.transport.write(upgrade(CLIENT) + hello_of(self._token))
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += data
+        if self._unread.startswith(b"HTTP/"):
+            head, end, rest = self._unread.partition(b"\r\n\r\n")
+            if not end:
+                return
+            assert head.startswith(b"HTTP/1.1 101 "), head
+            self._unread = rest
+        while len(self._unread) >= 2:
+            size, start = self._unread[1], 2
+            if size == 126:
+                [size], start = struct.unpack("!H", self._unread[2:4]), 4
+            if len(self._unread) < start + size:
+                return
+            self._take(self._unread[0] & 0x0F, self._unread[start : start + size])
+            self._unread = self._unread[start + size :]
+
+    def _take(self, opcode: int, data: bytes) -> None:
+        if opcode == CLOSE:
+            self.goodbyes.append(data)
+            self._crowd.log.append(("goodbye", self._number))
+            if self._answers:
+                self.transport.write(frame(CLOSE, data))
+        elif next(split(data)).kind == Kind.WELCOME:
+            self.is_welcome = True
+
+    def eof_received(self) -> bool:
+        self._crowd.log.append(("end", self._number))
+        return False
+
+
+async def test_a_thousand_of_which_some_never_answer(tmp_path: Path) -> None:
+    """One after the other, those 200 would take a thousand seconds."""
+    policy = RelayPolicy(spread_each_s=0.0)  # no two moments for two goodbyes: then their order says more
+    async with running(tmp_path, policy=policy, upgrades_per_second=1e6, drain_timeout_s=90.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        crowd = Crowd()
+        try:
+            for start in range(0, 1000, 50):
+                await asyncio.gather(
+                    *(
+                        crowd.join(relay.port, relay.phone, number, answers=number % 5 != 0)
+                        for number in range(start, start + 50)
+                    )
+                )
+            await until(lambda: all(member.is_welcome for member in crowd.members), 60)
+            assert json.loads((await relay.page("/healthz"))[1])["clients"] == 1000
+            assert await relay.end() == 0, "a peer that never answers changes nothing"
+            await until(lambda: len(crowd.those("goodbye")) == 1000)
+            expected = struct.pack("!H", 1001) + b"shutting down"
+            assert all(member.goodbyes == [expected] for member in crowd.members)
+            # Nobody's silence was waited for before somebody else was told.
+            silent = [number for number in range(1000) if number % 5 == 0]
+            first_end = next(at for at, (what, n) in enumerate(crowd.log) if what == "end" and n in silent)
+            assert len([1 for what, _ in crowd.log[:first_end] if what == "goodbye"]) == 1000
+        finally:
+            crowd.leave()
+
+
+async def test_closes_are_spread_so_that_not_all_come_back_at_once(tmp_path: Path) -> None:
+    """With a spread they come one by one: between the first and the last, others are served."""
+    policy = RelayPolicy(spread_each_s=0.02, spread_s=3.0)
+    async with running(tmp_path, policy=policy) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        ends = [await relay.peers.client(relay.phone) for _ in range(30)]
+        ending = asyncio.create_task(relay.end())
+        await until(lambda: any(end.closed for end in ends))
+        assert not all(end.closed for end in ends)
+        assert await ending == 0
+        assert {await end.gone() for end in ends} == {(1001, "shutting down")}
+
+
+# Who comes meanwhile -------------------------------------------------------------------------------
+
+
+async def drain_held_up(relay: Running) -> "tuple[asyncio.Task[tuple[int, bytes]], asyncio.Task[int]]":
+    """A drain that waits for a call."""
+    await relay.laptop()
+    asking = ask(relay, "/laptop/time/mcp?hold")
+    await until(lambda: relay.server.held)
+    ending = asyncio.create_task(relay.end())
+    await until(lambda: relay.events("draining"))
+    return asking, ending
+
+
+def let_go(relay: Running) -> None:
+    for held in relay.server.held:
+        held.respond(Response(200, b"done"))
+
+
+async def test_upgrades_asked_for_during_the_drain_get_503_and_never_101(relay: Running) -> None:
+    async with within(60), contextlib.AsyncExitStack() as stack:
+        used = [await stack.enter_async_context(dialled(relay)) for _ in range(2)]
+        fresh = [await stack.enter_async_context(dialled(relay)) for _ in range(2)]
+        for peer in used:
+            assert (await peer.get("/healthz")).status == 200
+        await until(lambda: True)
+        asking, ending = await drain_held_up(relay)
+        for door, peer in zip((AGENT, CLIENT, AGENT, CLIENT), (*used, *fresh), strict=True):
+            peer.send(upgrade(door, f"Authorization: Bearer {relay.phone}\r\n"))
+            answer = await peer.answer()
+            assert answer.status == 503 and int(answer.headers["retry-after"]) > 0
+            assert json.loads(answer.body)["error"]["code"] == "draining"
+        assert not await answers(relay.port), "nobody else is accepted at all"
+        let_go(relay)
+        assert await asking == (200, b"done") and await ending == 0
+
+
+async def test_readiness_says_so_and_health_does_not(relay: Running) -> None:
+    async with within(60), contextlib.AsyncExitStack() as stack:
+        ready, health = [await stack.enter_async_context(dialled(relay)) for _ in range(2)]
+        answer = await ready.get("/readyz")
+        assert answer.status == 200 and json.loads(answer.body)["state"] == "ready"
+        assert (await health.get("/healthz")).status == 200
+        asking, ending = await drain_held_up(relay)
+        answer = await ready.get("/readyz")
+        told = json.loads(answer.body)
+        assert (answer.status, told["state"], told["cause"], told["calls_in_flight"]) == (
+            503,
+            "draining",
+            "SIGTERM",
+            1,
+        )
+        assert (await health.get("/healthz")).status == 200
+        let_go(relay)
+        await asyncio.gather(asking, ending)
+
+
+async def test_calls_that_come_during_the_drain_are_told_so(relay: Running) -> None:
+    async with within(60), contextlib.AsyncExitStack() as stack:
+        by_http = await stack.enter_async_context(dialled(relay))
+        assert (await by_http.get("/healthz")).status == 200
+        by_framing = await relay.peers.client(relay.phone)
+        asking, ending = await drain_held_up(relay)
+        head = f"POST /laptop/time/mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {relay.phone}\r\n"
+        by_http.send(f"{head}Content-Length: {len(CALL)}\r\n\r\n".encode() + CALL)
+        answer = await by_http.answer()
+        told = json.loads(answer.body)
+        assert (answer.status, told["id"]) == (200, 7)
+        assert told["error"]["data"] == {"reason": "draining", "retryable": True}
+        reset = (await by_framing.call("laptop/time", CALL).over()).reset
+        assert reset is not None and (reset.reason, reset.not_executed) == ("draining", True)
+        let_go(relay)
+        assert await asking == (200, b"done") and await ending == 0
+        assert len(relay.server.asked) == 1
+
+
+@DOORS
+async def test_a_hello_during_the_drain_is_not_welcome(relay: Running, door: str) -> None:
+    end = await relay.peers.upgrade(door, relay.laptops)
+    asking, ending = await drain_held_up(relay)
+    with pytest.raises(ConnectionError) as caught:
+        await end.hello(servers=[])
+    assert caught.value.args == (1001, "shutting down")
+    let_go(relay)
+    await asyncio.gather(asking, ending)
+
+
+async def test_who_registers_during_the_drain_is_closed_too(tmp_path: Path) -> None:
+    """One that waits for an incumbent's sign, and one that comes back to its own link."""
+    async with harness(tmp_path, RelayPolicy(probe_s=0.2)) as relay, peers_of(relay.port) as peers:
+        token, desk = relay.token("laptop", "time"), relay.token("desk", "time")
+        incumbent = await peers.agent(token)
+        incumbent.is_silent = True
+        back = await peers.agent(desk)
+        back.socket.abort()
+        keeper = relay.relay.registry.agent("desk")
+        await until(lambda: keeper is not None and not keeper.is_attached)
+        newcomer = await peers.upgrade(AGENT, token)
+        hello = asyncio.create_task(newcomer.hello(servers=["time"]))
+        await until(lambda: incumbent.word(Kind.PING))
+        returning = await peers.upgrade(AGENT, desk)
+        assert back.welcome is not None
+        fields = {"link": back.welcome.link, "instance": back.instance, "received": back.link.received}
+        returning.socket.send(encode(Kind.HELLO, payload=write_json(fields)))
+        await until(lambda: relay.relay._welcoming._claims)
+        await relay.relay.drain("test", calls_s=0.1, is_restart=False)
+        with contextlib.suppress(ConnectionError):
+            await hello
+        for end in (incumbent, newcomer, returning):
+            assert await end.gone() == (1001, "shutting down")
+        assert relay.relay.registry.snapshot() == []
+
+
+async def test_a_claim_that_is_decided_after_the_links_were_closed_gets_nothing(tmp_path: Path) -> None:
+    """Its incumbent is asked for longer than the whole drain takes."""
+    async with harness(tmp_path, RelayPolicy(probe_s=60.0)) as relay, peers_of(relay.port) as peers:
+        token = relay.token("laptop", "time")
+        incumbent = await peers.agent(token)
+        incumbent.is_silent = True
+        newcomer = await peers.upgrade(AGENT, token)
+        hello = asyncio.create_task(newcomer.hello(servers=["time"]))
+        await until(lambda: incumbent.word(Kind.PING))
+        await relay.relay.drain("test", calls_s=0.1, is_restart=False)
+        with pytest.raises(ConnectionError) as caught:
+            await hello
+        assert caught.value.args == (1001, "shutting down")
+        assert relay.relay.registry.snapshot() == [] and not relay.relay._welcoming.sockets
+
+
+# Calls ---------------------------------------------------------------------------------------------
+
+
+async def test_calls_in_flight_finish(relay: Running) -> None:
+    client = await relay.peers.client(relay.phone)
+    await relay.laptop()
+    asking = ask(relay, "/laptop/time/mcp?hold")
+    framed = client.call("laptop/time", CALL, query="hold")
+    await until(lambda: len(relay.server.held) == 2)
+    ending = asyncio.create_task(relay.end())
+    await until(lambda: relay.events("draining"))
+    await asyncio.sleep(0.3)
+    assert client.closed is None and not ending.done()
+    let_go(relay)
+    assert await asking == (200, b"done")
+    assert bytes((await framed.over()).data) == b"done"
+    assert await ending == 0 and await client.gone() == (1001, "shutting down")
+
+
+@pytest.mark.parametrize("by", ["http", "framing"])
+async def test_a_call_that_does_not_finish_is_told_and_the_status_says_so(tmp_path: Path, by: str) -> None:
+    async with running(tmp_path, drain_timeout_s=1.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent = await relay.laptop()
+        if by == "http":
+            asking = ask(relay, "/laptop/time/mcp?hold")
+        else:
+            client = await relay.peers.client(relay.phone)
+            framed = client.call("laptop/time", CALL, query="hold")
+        await until(lambda: relay.server.held)
+        assert await relay.end() == 3
+        if by == "http":
+            status, body = await asking
+            error = json.loads(body)["error"]
+            assert status == 200 and error["data"] == {"reason": "draining", "retryable": False}
+            assert "SIGTERM" in error["message"]
+        else:
+            reset = (await framed.over()).reset
+            assert reset is not None and (reset.reason, reset.not_executed) == ("draining", False)
+            assert await client.gone() == (1001, "shutting down")
+        # The agent was told before its link was closed: what nobody waits for is not done to its end.
+        await until(lambda: relay.server.left == 1)
+        assert agent.agent.reconnects == 0
+        [ended] = relay.events("ended")
+        assert ended.cut == 1  # type: ignore[attr-defined]
+
+
+async def test_streams_that_only_listen_end_at_once_and_are_no_calls(tmp_path: Path) -> None:
+    """By either way. Nobody waits for them: this drain would last for an hour otherwise."""
+    async with running(tmp_path, drain_timeout_s=7200.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        await relay.laptop()
+        client = await relay.peers.client(relay.phone)
+        framed = client.call("laptop/time", method="GET", query="events")
+        caller = relay.client()
+        by_http = await caller.request("GET", "/laptop/time/mcp?events", bearer(relay.phone))
+        await until(lambda: len(relay.server.streams) == 2)
+        assert await relay.end() == 0
+        assert await by_http.read(MIB) == b"", "a proper end"
+        reset = (await framed.over()).reset
+        assert reset is not None and reset.reason == "draining"
+        await until(lambda: relay.server.left == 2)
+
+
+async def test_a_websocket_is_closed_when_its_calls_are_done(tmp_path: Path) -> None:
+    async with running(tmp_path, drain_timeout_s=7200.0) as relay, peers_of(0) as other:
+        relay.usual_tokens()
+        await relay.start()
+        agent = await relay.peers.agent(relay.laptops)
+        opening = [asyncio.create_task(_socket(relay, other)) for _ in range(2)]
+        await until(lambda: len(agent.opened) == 2)
+        for stream, _, _ in agent.opened:
+            stream.head(Head(101, [("sec-websocket-protocol", "mcp")]))
+        (idle, idles), (busy, busys) = await asyncio.gather(*opening)
+        busy.send(CALL)
+        await until(lambda: any(heard.messages for _, _, heard in agent.opened))
+        ending = asyncio.create_task(relay.end())
+        await until(lambda: idles.closed)
+        assert idles.closed == [(1001, "the relay is shutting down")] and not busys.closed
+        [stream] = [stream for stream, _, heard in agent.opened if heard.messages]
+        stream.send(b'{"jsonrpc":"2.0","id":7,"result":{}}')
+        await until(lambda: busys.closed)
+        assert busys.heard == [b'{"jsonrpc":"2.0","id":7,"result":{}}']
+        assert busys.closed == [(1001, "the relay is shutting down")]
+        assert await ending == 0
+        idle.abort()
+
+
+class _Notes:
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.closed: list[tuple[int, str]] = []
+
+
+async def _socket(relay: Running, other: Peers) -> tuple[Any, _Notes]:
+    notes = _Notes()
+    socket = await other._sockets.open(
+        relay.peers._origin, "/laptop/time/ws", bearer(relay.phone), subprotocol="mcp"
+    )
+    socket.on_message = notes.heard.append
+    socket.on_closed = lambda code, reason: notes.closed.append((code, reason))
+    return socket, notes
+
+
+async def test_answers_that_wait_for_a_slow_line_are_sent_before_the_goodbye(relay: Running) -> None:
+    """What is queued on a link is flushed: a client that reads late has all of its answer."""
+    agent = await relay.peers.agent(relay.laptops)
+    client = await relay.peers.client(relay.phone)
+    call = client.call("laptop/time", CALL, ear=Heard())
+    await until(lambda: agent.opened)
+    stream, _, _ = agent.opened[0]
+    client.socket.hold()
+    stream.head(Head(200, []))
+    stream.send(b"x" * 200_000)
+    stream.end()
+    ending = asyncio.create_task(relay.end())
+    await until(lambda: relay.events("draining"))
+    await asyncio.sleep(0.2)
+    client.socket.go_on()
+    assert (await call.over()).count == 200_000 and call.is_ended
+    assert await client.gone() == (1001, "shutting down") and await ending == 0
+
+
+# Those who are in the way ---------------------------------------------------------------------------
+
+
+async def test_a_close_that_blocks_under_a_deadline_of_50_ms(tmp_path: Path) -> None:
+    """Nobody reads there: nothing can be flushed, no goodbye is answered, and each may take an hour."""
+    policy = RelayPolicy(flush_s=3600.0, goodbye_s=3600.0)
+    async with running(tmp_path, drain_timeout_s=0.05, policy=policy) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent = await relay.peers.agent(relay.laptops)
+        stuck = await relay.peers.client(relay.phone)
+        good = await relay.peers.client(relay.phone)
+        calls = [stuck.call("laptop/time", method="GET", ear=Heard(keeps=False)) for _ in range(60)]
+        await until(lambda: len(agent.opened) == 60)
+        stuck.socket.hold()
+        for stream, _, _ in agent.opened:
+            stream.head(Head(200, []))
+            stream.send(b"x" * 250_000)
+        await until(lambda: len(agent.opened) == 60 and agent.link.has_nothing_to_send)
+        assert await relay.end() == 0, "none of those was a call"
+        assert await good.gone() == (1001, "shutting down")
+        assert not await answers(relay.port)
+        stuck.socket.go_on()
+        assert len(calls) == 60
+
+
+async def test_a_second_signal_forces(tmp_path: Path) -> None:
+    now = [0.0]
+    stop = Stop(lambda: now[0])
+    async with running(tmp_path, stop=stop, drain_timeout_s=7200.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        await relay.laptop()
+        client = await relay.peers.client(relay.phone)
+        framed = client.call("laptop/time", CALL, query="hold")
+        asking = ask(relay, "/laptop/time/mcp?hold")
+        await until(lambda: len(relay.server.held) == 2)
+        stop.request("SIGINT")
+        await until(lambda: relay.events("draining"))
+        stop.request("SIGINT")  # the same signal, come twice
+        await asyncio.sleep(0.1)
+        assert relay.task is not None and not relay.task.done()
+        now[0] = 1.0
+        stop.request("SIGINT")
+        assert await relay.ended() == 3
+        status, body = await asking
+        error = json.loads(body)["error"]
+        assert status == 200 and error["data"]["reason"] == "draining" and "SIGINT" in error["message"]
+        reset = (await framed.over()).reset
+        assert reset is not None and reset.reason == "draining"
+        [ended] = relay.events("ended")
+        assert ended.cut == 2  # type: ignore[attr-defined]
+
+
+async def test_calls_that_were_cut_are_not_forgotten_when_the_closes_take_too_long(tmp_path: Path) -> None:
+    """The deadline comes while links are being flushed, after a call was cut."""
+    policy = RelayPolicy(flush_s=3600.0, goodbye_s=3600.0)
+    async with running(tmp_path, drain_timeout_s=0.4, policy=policy) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent = await relay.peers.agent(relay.laptops)
+        stuck = await relay.peers.client(relay.phone)
+        asking = ask(relay)
+        calls = [stuck.call("laptop/time", method="GET", ear=Heard(keeps=False)) for _ in range(60)]
+        await until(lambda: len(agent.opened) == 61)
+        stuck.socket.hold()
+        for stream, opening, _ in agent.opened:
+            if opening.method == "GET":
+                stream.head(Head(200, []))
+                stream.send(b"x" * 250_000)
+        await until(lambda: agent.link.has_nothing_to_send)
+        assert await relay.end() == 3
+        assert b'"reason":"draining"' in (await asking)[1]
+        stuck.socket.go_on()
+        assert len(calls) == 60
+
+
+async def test_when_a_part_of_it_fails_the_others_are_drained_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, policy=RelayPolicy(acknowledge_s=0.05)) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        await relay.laptop()
+        client = await relay.peers.client(relay.phone)
+        asking = ask(relay, "/laptop/time/mcp?hold")
+        await until(lambda: relay.server.held)
+
+        def fail(self: TokenBook) -> bool:
+            raise RuntimeError("as nobody expects it")
+
+        monkeypatch.setattr(TokenBook, "changed", fail)
+        await until(lambda: relay.events("draining"))
+        assert not asking.done() and client.closed is None
+        let_go(relay)
+        assert await asking == (200, b"done")
+        with pytest.raises(RuntimeError, match="nobody expects"):
+            await relay.ended()
+        assert await client.gone() == (1001, "shutting down")
+        assert not await answers(relay.port)
+
+
+async def test_a_lost_link_is_nobody_to_wait_for(tmp_path: Path) -> None:
+    """Its calls are held for it, but not beyond the end."""
+    async with running(tmp_path, drain_timeout_s=1.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent = await relay.peers.agent(relay.laptops)
+        asking = ask(relay)
+        await until(lambda: agent.opened)
+        agent.socket.abort()
+        assert await relay.end() == 3
+        assert b'"reason":"draining"' in (await asking)[1]
+
+
+async def test_who_waits_for_an_agent_that_is_on_its_way_waits_no_longer(tmp_path: Path) -> None:
+    """A relay that has just begun holds calls for agents that it expects."""
+    async with running(tmp_path, drain_timeout_s=7200.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        asking = ask(relay)
+        await asyncio.sleep(0.2)
+        assert not asking.done()
+        assert await relay.end() == 0
+        assert b'"retryable":true' in (await asking)[1]
+
+
+async def test_reset_is_a_word_too(relay: Running) -> None:
+    """A caller that goes while its call is drained is no reason to wait, and no call that was cut."""
+    await relay.laptop()
+    client = await relay.peers.client(relay.phone)
+    framed = client.call("laptop/time", CALL, query="hold")
+    asking = ask(relay, "/laptop/time/mcp?hold")
+    await until(lambda: len(relay.server.held) == 2)
+    ending = asyncio.create_task(relay.end())
+    await until(lambda: relay.events("draining"))
+    assert framed.stream is not None
+    framed.stream.reset(Reset("enough"))
+    asking.cancel()
+    assert await ending == 0
+    await asyncio.gather(asking, return_exceptions=True)
+
+
+async def test_get_of_a_page_that_was_asked_for_before_is_answered(relay: Running) -> None:
+    """A request that arrives on an accepted connection is no victim of the drain."""
+    async with within(60), contextlib.AsyncExitStack() as stack:
+        peers = [await stack.enter_async_context(dialled(relay)) for _ in range(5)]
+        for peer in peers:
+            peer.send(get("/healthz"))
+        ending = asyncio.create_task(relay.end())
+        for peer in peers:
+            answer = await peer.answer()
+            assert answer.status == 200
+        assert await ending == 0
+
+
+async def test_an_upgrade_that_is_refused_by_a_drain_is_counted(tmp_path: Path) -> None:
+    async with harness(tmp_path) as relay, peers_of(relay.port) as peers:
+        token = relay.token("laptop", "time")
+        await relay.relay.drain("test", calls_s=0.1, is_restart=False)
+        with pytest.raises(Refused) as caught:
+            await peers.upgrade(AGENT, token)
+        assert caught.value.status == 503 and caught.value.header(b"retry-after")
+        assert relay.relay.counters.find("upgrades_total", "agent", "draining").value == 1

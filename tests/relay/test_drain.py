@@ -338,7 +338,9 @@ async def test_upgrades_asked_for_during_the_drain_get_503_and_never_101(relay: 
             answer = await peer.answer()
             assert answer.status == 503 and int(answer.headers["retry-after"]) > 0
             assert json.loads(answer.body)["error"]["code"] == "draining"
-        assert not await answers(relay.port), "nobody else is accepted at all"
+        late = await stack.enter_async_context(dialled(relay))
+        late.send(upgrade(AGENT, f"Authorization: Bearer {relay.phone}\r\n"))
+        assert (await late.answer()).status == 503, "who comes now is told so, too"
         let_go(relay)
         assert await asking == (200, b"done") and await ending == 0
 
@@ -419,6 +421,23 @@ async def test_who_registers_during_the_drain_is_closed_too(tmp_path: Path) -> N
         assert relay.relay.registry.snapshot() == []
 
 
+async def test_who_slips_in_while_others_are_being_closed_is_closed_too(tmp_path: Path) -> None:
+    """Nobody is let in by then; here the door is held open for a moment, as a race would."""
+    policy = RelayPolicy(spread_each_s=1.0, spread_s=1.0)
+    async with harness(tmp_path, policy) as relay, peers_of(relay.port) as peers:
+        token = relay.token("laptop", "time")
+        ends = [await peers.client(token) for _ in range(5)]
+        draining = asyncio.create_task(relay.relay.drain("test", calls_s=0.1, is_restart=False))
+        await until(lambda: any(end.closed for end in ends))
+        relay.relay._welcoming._refusal = None
+        late = await peers.client(token)
+        relay.relay._welcoming.refuse_new("test")
+        await draining
+        for end in (*ends, late):
+            assert await end.gone() == (1001, "shutting down")
+        assert relay.relay.registry.snapshot() == []
+
+
 async def test_a_claim_that_is_decided_after_the_links_were_closed_gets_nothing(tmp_path: Path) -> None:
     """Its incumbent is asked for longer than the whole drain takes."""
     async with harness(tmp_path, RelayPolicy(probe_s=60.0)) as relay, peers_of(relay.port) as peers:
@@ -438,19 +457,24 @@ async def test_a_claim_that_is_decided_after_the_links_were_closed_gets_nothing(
 # Calls ---------------------------------------------------------------------------------------------
 
 
-async def test_calls_in_flight_finish(relay: Running) -> None:
+@pytest.mark.parametrize("by", ["http", "framing"])
+async def test_calls_in_flight_finish(relay: Running, by: str) -> None:
     client = await relay.peers.client(relay.phone)
     await relay.laptop()
-    asking = ask(relay, "/laptop/time/mcp?hold")
-    framed = client.call("laptop/time", CALL, query="hold")
-    await until(lambda: len(relay.server.held) == 2)
+    if by == "http":
+        asking = ask(relay, "/laptop/time/mcp?hold")
+    else:
+        framed = client.call("laptop/time", CALL, query="hold")
+    await until(lambda: relay.server.held)
     ending = asyncio.create_task(relay.end())
     await until(lambda: relay.events("draining"))
     await asyncio.sleep(0.3)
     assert client.closed is None and not ending.done()
     let_go(relay)
-    assert await asking == (200, b"done")
-    assert bytes((await framed.over()).data) == b"done"
+    if by == "http":
+        assert await asking == (200, b"done")
+    else:
+        assert bytes((await framed.over()).data) == b"done"
     assert await ending == 0 and await client.gone() == (1001, "shutting down")
 
 

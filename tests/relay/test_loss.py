@@ -132,6 +132,8 @@ async def test_two_with_one_token(far: Far) -> None:
     second = await far.relay.connect(token, port, policy=policy, wait=False)
     await until(second.task.done)
     assert getattr(second.task.exception(), "code", "") == "name_held"
+    status = second.agent.status(0)
+    assert status.state == "refused" and status.last_error is not None and "4409" in status.last_error
     assert first.agent.is_connected and first.agent.reconnects == 0
 
 

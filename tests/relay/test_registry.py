@@ -5,7 +5,7 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from mooring.relay.meters import ByteMeter, BytePolicy
 from mooring.relay.policy import RelayPolicy
 from mooring.relay.registry import Registry
 from mooring.relay.tokens import Grant
-from mooring.relay.words import Head, Hello
+from mooring.relay.words import Head, Hello, Reset
 from tests.relay.harness import Harness, bearer, harness
 from tests.relay.peers import AGENT as AGENTS_DOOR
 from tests.relay.peers import End, Peers, peers_of
@@ -33,7 +33,7 @@ CALL = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"tell-nobod
 MIB = 1024 * 1024
 
 
-def keeper_of(kind: str, name: str) -> Keeper:
+def keeper_of(kind: str, name: str, on_gone: Callable[[Keeper], None] = lambda keeper: None) -> Keeper:
     """A link that no socket carries yet."""
     grant = Grant(id=f"{name}-id", name=name, servers=frozenset({"time"}), calls=frozenset())
     return Keeper(
@@ -43,7 +43,7 @@ def keeper_of(kind: str, name: str) -> Keeper:
         RelayPolicy(),
         meter=ByteMeter(BytePolicy(), lambda: 0.0),
         counters=make_counters(),
-        on_gone=lambda keeper: None,
+        on_gone=on_gone,
     )
 
 
@@ -87,6 +87,15 @@ async def test_a_name_is_had_by_one_and_given_up_by_that_one() -> None:
     assert not registry.claim(third, first)
     assert registry.release(second) and not registry.release(second)
     assert registry.claim(third) and registry.counts == (1, 0)
+
+
+async def test_a_link_goes_once() -> None:
+    """By its end, its heartbeat and the drain at the same moment: its place is given up once."""
+    went: list[Keeper] = []
+    keeper = keeper_of(AGENT, "laptop", went.append)
+    for code in (1001, 1012, 4401):
+        keeper.leave(Reset("draining"), code, "")
+    assert went == [keeper] and keeper.is_gone
 
 
 async def test_sixteen_threads_of_200_operations_never_see_a_torn_state() -> None:

@@ -63,7 +63,7 @@ def test_a_token_is_alone_on_stdout_and_what_to_do_with_it_beside_it(folder: Pat
     done = run("create", "laptop", "--servers", "time,notes")
     assert TOKEN.fullmatch(done.stdout.removesuffix("\n"))
     text = done.stdout.strip()
-    assert "MOORING_RELAY_TOKEN=TOKEN mooring connect wss://HOST" in done.stderr
+    assert "mooring connect wss://HOST --token secret:relay" in done.stderr
     assert "Authorization: Bearer TOKEN" in done.stderr
     assert not TOKEN.search(done.stderr), "once is once: stderr ends up in logs"
     grant = found(folder, text).find(text.encode())

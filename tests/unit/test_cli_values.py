@@ -224,8 +224,10 @@ def test_memory_is_what_containers_take() -> None:
     for text in ("0", str(LEAST_MEMORY_BYTES - 1), "1000000GB"):
         with pytest.raises(ValueError, match="give 6MiB or more"):
             parse_memory(text)
-    with pytest.raises(ValueError, match="not a size"):
-        parse_memory("2G")
+    assert (parse_memory("2G"), parse_memory("512m")) == (2 * 1024**3, 512 * 1024**2), "as engines take it"
+    for text in ("", "G", "2T"):
+        with pytest.raises(ValueError, match="not a size"):
+            parse_memory(text)
 
 
 def test_processors_are_what_containers_take() -> None:

@@ -34,6 +34,8 @@ Examples:
 Environment:
   MOORING_PORT=N           where the daemon listens; 4670 if it is not set
   MOORING_STATE_DIR=DIR    where it keeps its state
+  MOORING_RELAY_TOKEN=T    the token of mooring connect
+  MOORING_RELAY_STATE=DIR  where mooring relay keeps its state
   MOORING_DEBUG=1          show debug messages, and tracebacks with errors
   NO_COLOR=1               no colours
 """

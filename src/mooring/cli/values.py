@@ -243,7 +243,8 @@ def is_kept_by_engine(volume: "Volume") -> bool:
 
 def parse_memory(text: str) -> int:
     """Bytes that a container may take."""
-    size = parse_size(text)
+    # As the engines' own commands take it, too: 512m, 1g.
+    size = parse_size(f"{text}ib" if text[-1:].lower() in ("k", "m", "g") else text)
     if not LEAST_MEMORY_BYTES <= size <= MOST_MEMORY_BYTES:
         raise ValueError(
             f"{text!r} is not what a container can have: give 6MiB or more, and no more than machines have"

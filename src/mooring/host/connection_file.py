@@ -27,6 +27,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     token: str
     """A reference: `secret:NAME`, `keyring:NAME` or `file:PATH`."""
     ca_file: str = ""
+    allow_plaintext: bool = False
 
 
 def connections_path(places: Places) -> Path:

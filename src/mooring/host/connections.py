@@ -115,7 +115,9 @@ class Connections:
 
     async def _do_as_it_says(self) -> None:
         wanted = {wish.relay: wish for wish in read_wishes(connections_path(self._places))}
-        for relay in [relay for relay, held in self._held.items() if wanted.get(relay) != held.wish]:
+        # One that was refused is tried again whenever somebody asks: its token may be another by now.
+        over = [r for r, held in self._held.items() if wanted.get(r) != held.wish or held.task.done()]
+        for relay in over:
             await self._held.pop(relay).end("it was asked for")
         for relay, wish in wanted.items():
             if relay not in self._held:

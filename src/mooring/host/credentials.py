@@ -11,7 +11,7 @@ from mooring.http.origin import Origin
 from mooring.remote.options import may_be_set, may_be_value
 from mooring.wire.http import Headers
 
-__all__ = ["StoredCredentials", "headers_from", "warn_of_listeners"]
+__all__ = ["StoredCredentials", "headers_from", "is_open_to_listeners", "warn_of_listeners"]
 
 log = logging.getLogger("mooring.host")
 
@@ -99,11 +99,11 @@ def _unusable(path: Path, why: str) -> UserError:
 
 def warn_of_listeners(credentials: StoredCredentials, origin: Origin) -> None:
     """Say so if others on the way may read who we are."""
-    if credentials.headers and _is_open_to_listeners(origin):
+    if credentials.headers and is_open_to_listeners(origin):
         log.warning("the token is sent to %s without encryption; use https", origin.host)
 
 
-def _is_open_to_listeners(origin: Origin) -> bool:
+def is_open_to_listeners(origin: Origin) -> bool:
     """May others on the way read what is sent?"""
     if origin.tls is not None or origin.unix is not None:
         return False

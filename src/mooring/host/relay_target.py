@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from mooring.errors import UserError
 from mooring.host.connecting import ConnectOptions
 from mooring.host.connection_file import Wish
+from mooring.host.credentials import is_open_to_listeners
 from mooring.host.places import Places
 from mooring.http.client_proxies import Proxies
 from mooring.http.origin import parse_url
@@ -66,6 +67,12 @@ def options_of(
         Path(wish.ca_file) if wish.ca_file else None,
         proxies=Proxies.from_environment(os.environ),
     )
+    if is_open_to_listeners(origin) and not wish.allow_plaintext:
+        raise UserError(
+            f"the token would be sent to {origin.host} in plain text, where others can read it",
+            code="relay_plaintext",
+            hint=f"write wss://{origin.host}; --allow-plaintext insists",
+        )
     target = Target(
         origin=origin,
         path=base.rstrip("/") + path,

@@ -1,10 +1,10 @@
 """`mooring relay`: until it is told to end. The shutdown contract, for links:
 
-1. `/readyz` says 503. No upgrade is granted any more, no call taken; nobody is accepted.
+1. `/readyz` says 503. No upgrade is granted any more, no call taken: whoever comes is told so.
 2. Calls under way finish; streams that only listen end.
 3. At the deadline the rest gets an error that names the cause.
 4. Every link is flushed, and closed with 1001, or with 1012 and a moment to come back if it is a restart: all
-   at once, spread a little. All listeners end beside that. Then force.
+   at once, spread a little. Then all listeners end, beside the goodbyes of the peers. Then force.
 
 Exit statuses: 0 ended as asked · 1 a listener failed · 2 usage or configuration · 3 a call was cut off.
 """
@@ -267,9 +267,9 @@ class _Relaying:
             clients,
             extra={"event": "draining", "cause": cause, "calls": calls},
         )
-        for listener in (self._public, *self._others):
+        everywhere = (self._public, *self._others)
+        for listener in everywhere:
             listener.announce_drain()
-            listener.stop_accepting(min(1.0, total_s / 4))
         is_restart = self.wants_restart or self._options.announce_restart
         calls_s = max(total_s - CLOSING_S, total_s / 2)
         give_up_at = asyncio.get_running_loop().time() + total_s
@@ -279,6 +279,8 @@ class _Relaying:
         if not draining.cancelled():
             draining.result()
         cut = self._relay.calls_cut
+        for listener in everywhere:  # until now whoever came was told why it is not served
+            listener.stop_accepting(min(1.0, total_s / 4))
         left_s = max(0.1, give_up_at - asyncio.get_running_loop().time())
         await until(self._stop, left_s, self._public.wait_drained())
         log.info("the relay has stopped", extra={"event": "ended", "cut": cut})

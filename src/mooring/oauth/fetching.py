@@ -172,7 +172,9 @@ class Fetcher:
             except ssl.SSLError as error:
                 raise NotTrusted(f"{where}: no TLS: {error.reason or error}") from None
             except OSError as error:
-                reason = error.strerror or "connection refused"
+                # asyncio puts its own words before the system's.
+                is_refused = isinstance(error, ConnectionRefusedError)
+                reason = "connection refused" if is_refused else error.strerror or "it cannot be reached"
         raise NotSent(f"{where}: {reason}")
 
     # What may be asked ------------------------------------------------------------------------

@@ -153,41 +153,48 @@ class Agent:
         """The network has changed: the next attempt is now; a link that is there is asked for a sign."""
         self._hurry.set()
         if self._carrier is not None:
-            self.ping()
-            asyncio.get_running_loop().call_later(self._policy.probe_s, self._drop_silent, self._carrier)
+            mark = self.ping()
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._policy.probe_s, self._drop_silent, self._carrier, mark)
 
-    def _drop_silent(self, carrier: Carrier) -> None:
-        if self._carrier is carrier and self._pings:
+    def _drop_silent(self, carrier: Carrier, mark: bytes) -> None:
+        if self._carrier is carrier and mark in self._pings:
             log.info("the relay does not answer after a change of network: dialling again")
             carrier.socket.abort()
 
-    def ping(self) -> None:
-        """Measure the distance."""
+    def ping(self) -> bytes:
+        """Measure the distance, by a mark that comes back."""
+        mark = os.urandom(8)
         if self._carrier is not None:
-            mark = os.urandom(8)
             self._pings[mark] = self._clock()
             self.link.say(Kind.PING, mark)
+        return mark
 
     async def run(self) -> None:
         """Keep the link. Returns after `leave`. Raises MooringError when the relay refuses for good."""
-        while not self._is_leaving:
-            self.state = State.DIALLING
-            try:
-                socket, welcome = await self._dial()
-                code, reason = await self._serve(socket, welcome)
-                self._note_end(code, reason)
-            except Refused as error:
-                self._note_refusal(error)
-            except UserError:
-                self.state = State.REFUSED
-                raise
-            except MooringError as error:
-                if isinstance(error, NotTrusted):
-                    self.state = State.REFUSED
-                    raise
-                self._note(error)
-            if not self._is_leaving:
-                await self._wait()
+        try:
+            while not self._is_leaving:
+                self.state = State.DIALLING
+                await self._attempt()
+                if not self._is_leaving:
+                    await self._wait()
+        except MooringError as error:
+            self.state = State.REFUSED
+            self.last_error = error
+            raise
+
+    async def _attempt(self) -> None:
+        """One link, from its beginning to its end. Raises MooringError for what time does not heal."""
+        try:
+            socket, welcome = await self._dial()
+            code, reason = await self._serve(socket, welcome)
+            self._note_end(code, reason)
+        except Refused as error:
+            self._note_refusal(error)
+        except (UserError, NotTrusted):
+            raise
+        except MooringError as error:
+            self._note(error)
 
     async def leave(self, reason: str, *, is_final: bool = True) -> None:
         """Say goodbye, so that nobody waits for us; what is under way is over.
@@ -218,6 +225,7 @@ class Agent:
         welcome, now = self.welcome, self._clock()
         url = (welcome.url or f"{self.target.url}/{welcome.name}") if welcome is not None else ""
         servers = self.target.servers if welcome is None else welcome.servers
+        trip_s = self.round_trip_s if self.is_connected else None
         return AgentStatus(
             relay=self.target.shown,
             state=self.state.value,
@@ -225,7 +233,7 @@ class Agent:
             servers=list(servers),
             urls={name: f"{url}/{name}/mcp" for name in servers} if url else {},
             connected_since=self.connected_since if self.is_connected else None,
-            round_trip_ms=round(self.round_trip_s * 1000, 2) if self.round_trip_s is not None else None,
+            round_trip_ms=None if trip_s is None else round(trip_s * 1000, 2),
             calls=calls,
             reconnects=self.reconnects,
             next_attempt_in_s=None if self._next_at is None else round(max(0.0, self._next_at - now), 1),
@@ -366,10 +374,11 @@ class Agent:
         if got.kind == Kind.PING:
             self.link.say(Kind.PONG, got.payload[:16])
         elif got.kind == Kind.PONG:
-            since = self._pings.get(got.payload)
+            since = self._pings.pop(got.payload, None)
             if since is not None:
                 self.round_trip_s = self._clock() - since
-                self._pings.clear()
+            if not self._pings:
+                self._hurry.clear()  # the link has outlived whatever has changed
         elif got.kind == Kind.RESTART:
             restart: Restart = read_json(got.payload, Restart)
             self._minimum_s = min(max(0, restart.reconnect_in_ms) / 1000, self._policy.longest_delay_s)
@@ -386,14 +395,12 @@ class Agent:
             return
         refusal = self._refusal(code, reason)
         if isinstance(refusal, UserError):
-            self.state = State.REFUSED
             raise refusal
         self._note(refusal)
 
     def _note_refusal(self, error: Refused) -> None:
         """By the status of the answer to the upgrade."""
         if error.status in FATAL_STATUSES:
-            self.state = State.REFUSED
             raise UserError(
                 f"{FATAL_STATUSES[error.status]} ({self.target.shown} answers {error.status})",
                 code="relay_refused",
@@ -425,12 +432,12 @@ class Agent:
         delay_s = self._backoff.next_s(self._minimum_s)
         self._minimum_s = 0.0  # the relay's word is good for one attempt
         self._next_at = self._clock() + delay_s
-        self._hurry.clear()
         try:
             async with asyncio.timeout(delay_s):
                 await self._hurry.wait()
         except TimeoutError:
             pass
+        self._hurry.clear()
         self._next_at = None
 
 

@@ -21,10 +21,12 @@ class Parked:
         self._waiting: dict[str, dict[int, tuple[Exchange, asyncio.TimerHandle]]] = {}
         self._again: set[int] = set()
         """Those that are being served again, by `id`: they do not wait twice."""
+        self._came: set[str] = set()
+        """Agents that were here: each name is one of a token's, so there are not more than of these."""
 
-    def is_waiting(self, exchange: Exchange) -> bool:
-        """Has it waited already?"""
-        return id(exchange) in self._again
+    def may_wait(self, agent: str, exchange: Exchange) -> bool:
+        """Not for an agent that was here, and has gone since; and nobody twice."""
+        return agent not in self._came and id(exchange) not in self._again
 
     def park(self, agent: str, exchange: Exchange) -> None:
         """Let it wait; if too many do, it is served now."""
@@ -38,6 +40,7 @@ class Parked:
 
     def go_on(self, agent: str) -> None:
         """The agent is there."""
+        self._came.add(agent)
         for exchange, timer in self._waiting.pop(agent, {}).values():
             timer.cancel()
             self._serve_again(exchange)

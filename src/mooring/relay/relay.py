@@ -49,7 +49,7 @@ MEASURE_TICKS = 15
 """How often the distance to agents is measured."""
 REVOKED = "the token was revoked, changed or has expired"
 LOOK_S = 0.01
-AWAY_S = 1.5
+AWAY_S = 1.0
 """From the last goodbye of a relay that is restarted until it listens again: the start of a program."""
 QUIET_LOOK_S = 0.05
 
@@ -195,7 +195,7 @@ class Relay:
     def _may_be_back(self, exchange: Exchange, agent: str) -> bool:
         """Has the relay only just begun? Then its agents are on their way."""
         is_new = self._clock() - self._began < self._policy.grace_s
-        return is_new and not self._draining and not self._parked.is_waiting(exchange)
+        return is_new and not self._draining and self._parked.may_wait(agent, exchange)
 
     def _meters_full(self, grant: Grant, body_bytes: int) -> bool:
         meter = self.meters.of(grant.id)

@@ -60,8 +60,8 @@ class Welcome(msgspec.Struct, omit_defaults=True):
     servers: tuple[str, ...] = ()
     """Which of the agent's servers are offered."""
     url: str = ""
-    """Under which the agent's servers are reached: `https://relay.example.com/laptop`. Empty: below the address
-    that it dialled."""
+    """Under which the agent's servers are reached: `https://relay.example.com/laptop`. Empty: below the
+    address that it dialled."""
     grace_ms: int = 0
     """For so long a lost link can be gone on with."""
 

@@ -26,8 +26,10 @@ ENVIRONMENT_HINT = (
 NOT_MCP_HINT = "does it speak MCP on its standard input and output? Some servers need an option for that"
 
 
-def hint_if_silent(served: ServedOptions | None) -> str:
+def hint_if_silent(served: ServedOptions | None, *, is_elsewhere: bool) -> str:
     """What may be wrong with a server that does not answer."""
+    if is_elsewhere:
+        return "is the path of its URL right? Many servers have /mcp, older ones /sse"
     if served is None:
         return NOT_MCP_HINT
     port = f"port {served.container_port}" if served.container_port else f"the port that {served.port_env} is"

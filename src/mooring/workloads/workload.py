@@ -135,7 +135,7 @@ class Workload:
             generation=generation,
         )
         self._crew = Crew(maker)
-        hint = hint_if_silent(definition.served)
+        hint = hint_if_silent(definition.served, is_elsewhere=definition.remote is not None)
         self.trial = Trial(self.name, self.proxy, self.supervisor, self._obstacles.in_trouble, hint)
         self.trial.can_log_in = definition.remote is not None
         self.moving = Moving(self._crew, self.proxy, self.supervisor)

@@ -28,7 +28,7 @@ def _parse_server(text: str) -> str:
     short_help="Make servers here reachable through a relay.",
     epilog=examples(
         "MOORING_RELAY_TOKEN=… mooring connect wss://relay.example.com",
-        "mooring connect wss://relay.example.com --server time --token secret:relay --background",
+        "mooring connect wss://relay.example.com --token secret:relay --background",
         "mooring connect status",
         "mooring connect stop wss://relay.example.com",
     )
@@ -61,6 +61,7 @@ def _parse_server(text: str) -> str:
     metavar="PATH",
     help="Trust the authority in this file for the relay's certificate (PEM).",
 )
+@who("--allow-plaintext", is_flag=True, help="Send the token without TLS where others can read it.")
 @how("--background", is_flag=True, help="Let the daemon stay connected, now and whenever it runs.")
 @how(
     "--client",

@@ -12,6 +12,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 import click
+import msgspec
 
 from mooring.cli.reach import reach
 from mooring.cli.terminal import output
@@ -57,6 +58,7 @@ def connect(relay: str, *, as_client: bool, background: bool, port: int, **given
         servers=tuple(given["servers"]),
         token=_reference(given["token"], given["token_file"]),
         ca_file=str(Path(given["ca_file"]).absolute()) if given["ca_file"] else "",
+        allow_plaintext=given["allow_plaintext"],
     )
     if background:
         return _hand_to_daemon(wish, places, client, as_json=given["as_json"])
@@ -118,7 +120,9 @@ def _hand_to_daemon(wish: Wish, places: Places, client: Any, *, as_json: bool) -
     status = _wait_for(wish.relay, places)
     if status["state"] == "refused":
         raise UserError(
-            status["last_error"], code="relay_refused", hint=f"mooring connect stop {wish.relay} forgets it"
+            status["last_error"] or "the relay refuses",
+            code="relay_refused",
+            hint=f"mooring connect stop {wish.relay} forgets it",
         )
     if status["state"] != "connected":
         why = f": {status['last_error']}" if status["last_error"] else ""
@@ -136,7 +140,7 @@ def _kept(wish: Wish, places: Places) -> Wish:
     name = f"relay-{host}"
     Vault(places.secrets).put(name, os.environ[wish.token.partition(":")[2]])
     tell("note", f"the token is kept as secret:{name}")
-    return Wish(relay=wish.relay, servers=wish.servers, token=f"secret:{name}", ca_file=wish.ca_file)
+    return msgspec.structs.replace(wish, token=f"secret:{name}")
 
 
 def _wait_for(relay: str, places: Places) -> dict[str, Any]:
@@ -253,6 +257,7 @@ def _call(relay: str, port: int, **given: Any) -> int:
             servers=servers,
             token=_reference(given["token"], given["token_file"]),
             ca_file=str(Path(given["ca_file"]).absolute()) if given["ca_file"] else "",
+            allow_plaintext=given["allow_plaintext"],
         )
         status: int = calling.main(
             wish,

@@ -44,7 +44,7 @@ class RelayGroup(SectionedCommand, click.Group):
     epilog=examples(
         "mooring relay --domain relay.example.com",
         "mooring relay --tls-cert relay.pem --tls-key relay.key --listen :8443",
-        "mooring relay --insecure-listen 127.0.0.1:8080      # behind a proxy that speaks TLS",
+        "mooring relay --insecure-listen 127.0.0.1:8080    # behind a proxy with TLS",
         "mooring relay token create laptop --servers time,notes",
         "mooring relay status",
     )

@@ -45,7 +45,10 @@ def create_token(
     # Not again on stderr, which is where logs are made of.
     tell("note", "the token is shown this once: only its hash is kept")
     if made.record.servers:
-        tell("hint", "on the workstation: MOORING_RELAY_TOKEN=TOKEN mooring connect wss://HOST")
+        tell(
+            "hint",
+            "on the workstation: mooring secret set relay; mooring connect wss://HOST --token secret:relay",
+        )
     tell("hint", "callers send: Authorization: Bearer TOKEN")
 
 

@@ -66,10 +66,11 @@ def refuse_secrets(name: str, headers: Mapping[str, str]) -> None:
         is_meant = value.startswith(f"{LITERAL}:") or bool(parse(value).references)
         if header_looks_secret(header) and not is_meant:
             secret = secret_name(name, header)
+            kind = f"{value.split()[0]} " if header.lower() == "authorization" and " " in value else ""
             raise UserError(
                 f"--header {header}: its value looks like a secret, and everybody can read command lines",
                 code="secret_in_argv",
-                hint=f"mooring secret set {secret}, and then: --header '{header}: {{secret:{secret}}}'",
+                hint=f"mooring secret set {secret}, and then: --header '{header}: {kind}{{secret:{secret}}}'",
             )
 
 

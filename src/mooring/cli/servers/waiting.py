@@ -24,7 +24,7 @@ MOST_AT_ONCE = 16
 """Servers that something is done to at the same moment; the others wait for their turn."""
 AT_REST = frozenset({"ready", "stopped"})
 """Not worth a line while something is waited for: nothing goes on yet, or all is done and will be told."""
-HINDERED = frozenset({"engine_unreachable", "pull_failed"})
+HINDERED = frozenset({"engine_unreachable", "pull_failed", "unreachable"})
 """Reasons that nobody should wait for: it goes on by itself when what it needs is there."""
 _BYTES = re.compile(r", [0-9]+ of [0-9]+ MB$")
 CLEAR_LINE = "\r\x1b[2K"

@@ -21,6 +21,7 @@ from mooring.cli.service.managers import find_manager
 from mooring.cli.terminal.words import show_error
 from mooring.cli.uninstall.client_files import ClientFiles
 from mooring.errors import MooringError, Unavailable, UserError
+from mooring.host.connection_file import connections_path, status_sockets
 from mooring.host.harbouring import containers_left, end_containers_left, known_owner
 from mooring.host.places import Places, find_places
 from mooring.http.client_proxies import Proxies
@@ -186,8 +187,13 @@ def _made(places: Places, client_files: ClientFiles) -> list[Path]:
     roll = [] if places.roll.is_symlink() else Roll(places.roll, "").files()
     engines = [] if places.engines.is_symlink() else Logbook(places.engines).files()
     logins = _within(logins_folder(state), "*")
+    wishes = connections_path(places)
+    relays = (
+        *(wishes, wishes.with_name(f"{wishes.name}.new"), wishes.with_suffix(".lock")),
+        *_within(status_sockets(places), "*.sock"),
+    )
     every = (
-        *(*single, *tokens, *database, *vault, *aside, *logs, *roll, *engines, *logins),
+        *(*single, *tokens, *database, *vault, *aside, *logs, *roll, *engines, *logins, *relays),
         *client_files.made(),
     )
     return [path for path in every if os.path.lexists(path)]
@@ -207,6 +213,7 @@ def _delete(places: Places, client_files: ClientFiles) -> None:
             places.roll,
             places.engines,
             logins_folder(places.state),
+            status_sockets(places),
             *client_files.folders(),
         ):
             with suppress(OSError):  # it is not there, or something else is in it

@@ -1,0 +1,61 @@
+"""Which relay an address means, and that a token is sent to nobody who could be overheard."""
+
+from pathlib import Path
+
+import pytest
+
+from mooring.errors import UserError
+from mooring.host.connection_file import Wish
+from mooring.host.places import Places
+from mooring.host.relay_target import as_http, options_of
+
+
+@pytest.mark.parametrize(
+    ("relay", "url"),
+    [
+        ("wss://relay.example.com", "https://relay.example.com"),
+        ("wss://relay.example.com/", "https://relay.example.com"),
+        ("https://relay.example.com:8443/below", "https://relay.example.com:8443/below"),
+        ("ws://127.0.0.1:8080", "http://127.0.0.1:8080"),
+    ],
+)
+def test_an_address_as_http_has_it(relay: str, url: str) -> None:
+    assert as_http(relay) == url
+
+
+@pytest.mark.parametrize(
+    "relay", ["relay.example.com", "ftp://relay", "wss://", "status2", "wss://a?b", "wss://a#b"]
+)
+def test_what_is_none(relay: str) -> None:
+    with pytest.raises(UserError) as caught:
+        as_http(relay)
+    assert caught.value.code == "bad_url" and caught.value.hint
+
+
+def options(tmp_path: Path, relay: str, *, insists: bool = False) -> object:
+    wish = Wish(relay=relay, token="env:T", allow_plaintext=insists)
+    return options_of(wish, Places(tmp_path, 0), ("time",), environment={"T": "mrt_x"})
+
+
+@pytest.mark.parametrize("relay", ["ws://relay.example.com", "ws://192.0.2.2:8080", "http://[2001:db8::1]"])
+def test_a_token_is_not_sent_in_plain_text(tmp_path: Path, relay: str) -> None:
+    with pytest.raises(UserError) as caught:
+        options(tmp_path, relay)
+    assert caught.value.code == "relay_plaintext" and "--allow-plaintext" in caught.value.hint
+    assert options(tmp_path, relay, insists=True)
+
+
+@pytest.mark.parametrize(
+    "relay", ["wss://relay.example.com", "ws://127.0.0.1:1", "ws://localhost", "ws://[::1]:80"]
+)
+def test_where_nobody_listens_it_is(tmp_path: Path, relay: str) -> None:
+    made = options_of(
+        Wish(relay=relay, token="env:T"),
+        Places(tmp_path, 0),
+        ("time", "notes"),
+        environment={"T": " mrt_x\n"},
+    )
+    assert (
+        made.target.token() == "mrt_x" and made.target.servers == ("time", "notes") and made.target.is_willing
+    )
+    assert made.target.path == "/v1/server"

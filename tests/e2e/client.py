@@ -91,14 +91,23 @@ class Client:
 
 @asynccontextmanager
 async def connected(
-    kind: str, url: str, *, transport: str = "http", mode: str | None = None
+    kind: str,
+    url: str,
+    *,
+    transport: str = "http",
+    mode: str | None = None,
+    headers: dict[str, str] | None = None,
 ) -> AsyncIterator[tuple[Client, Json]]:
-    """A connected client, and what it says of its connection: `version`, and `session` where it knows it."""
+    """A connected client, and what it says of its connection: `version`, and `session` where it knows it.
+
+    `headers`: of every request, as the SDK lets its users set them.
+    """
     parts.require(*NEEDS[kind])
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     async with Program(_argv(kind), environment=environment) as program:
         client = Client(program)
-        options = {} if mode is None else {"mode": mode}
+        options: Json = {} if mode is None else {"mode": mode}
+        options |= {} if headers is None else {"headers": headers}
         yield client, await client.do("connect", url=url, transport=transport, **options)
         await client.do("close")
         assert await program.ended() == 0, program.told()

@@ -2,7 +2,8 @@
 
 One JSON command a line; each is answered with one line, in the order in which they end:
 
-    {"id": 1, "do": "connect", "url": …, "transport": "http" | "sse" | "ws", "mode": …}   must be the first
+    {"id": 1, "do": "connect", "url": …, "transport": "http" | "sse" | "ws", "mode": …, "headers": {…}}
+                                                        must be the first; a WebSocket has no headers
     {"id": 2, "do": "list_tools"}                       → names
     {"id": 3, "do": "call", "tool": …, "arguments": {…}, "progress": true}         → the tool's result
     {"id": 4, "do": "cancel", "call": 3}                → the SDK's own way of giving up a call

@@ -67,9 +67,9 @@ class Session1(Connection):
 
 @asynccontextmanager
 async def connect(command: dict[str, Any]) -> AsyncIterator[Connection]:
-    url, sse = command["url"], command["transport"] == "sse"
+    url, sse, headers = command["url"], command["transport"] == "sse", command.get("headers")
     async with (
-        sse_client(url) if sse else streamablehttp_client(url) as streams,
+        sse_client(url, headers) if sse else streamablehttp_client(url, headers) as streams,
         ClientSession(
             streams[0],
             streams[1],

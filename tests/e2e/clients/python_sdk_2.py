@@ -8,6 +8,8 @@ from typing import Any
 
 from mcp import Client, types
 from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -76,11 +78,26 @@ class Client2(Connection):
 
 
 @asynccontextmanager
+async def over_http(url: str, headers: dict[str, str]) -> AsyncIterator[Any]:
+    """As the SDK does it by itself for a URL, but with these headers."""
+    async with (
+        create_mcp_http_client(headers) as http,
+        streamable_http_client(url, http_client=http) as streams,
+    ):
+        yield streams
+
+
+def transport(url: str, kind: str, headers: dict[str, str] | None) -> Any:
+    if kind == "sse":
+        return sse_client(url, headers)
+    return over_http(url, headers) if headers else url
+
+
+@asynccontextmanager
 async def connect(command: dict[str, Any]) -> AsyncIterator[Connection]:
-    url = command["url"]
     async with (
         Client(
-            sse_client(url) if command["transport"] == "sse" else url,
+            transport(command["url"], command["transport"], command.get("headers")),
             mode=command.get("mode", "legacy"),
             sampling_callback=sample,
             elicitation_callback=elicit,

@@ -15,13 +15,13 @@ const types = require("@modelcontextprotocol/sdk/types.js");
 
 const TRANSPORTS = { http: StreamableHTTPClientTransport, sse: SSEClientTransport, ws: WebSocketClientTransport };
 
-run(async ({ url, transport: kind }) => {
+run(async ({ url, transport: kind, headers = {} }) => {
   const client = new Client({ name: "mooring-e2e", version: "1" }, { capabilities: CAPABILITIES });
   client.setRequestHandler(types.ElicitRequestSchema, answering("elicitation/create"));
   client.setRequestHandler(types.CreateMessageRequestSchema, answering("sampling/createMessage"));
   client.setRequestHandler(types.ListRootsRequestSchema, answering("roots/list"));
   client.fallbackNotificationHandler = notified;
-  const transport = new TRANSPORTS[kind](new URL(url));
+  const transport = new TRANSPORTS[kind](new URL(url), { requestInit: { headers } });
   await client.connect(transport);
   return {
     described: () => ({ version: transport.protocolVersion ?? null, session: transport.sessionId ?? null }),

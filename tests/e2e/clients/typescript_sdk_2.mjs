@@ -11,7 +11,7 @@ const sdk = require("@modelcontextprotocol/client");
 
 const TRANSPORTS = { http: sdk.StreamableHTTPClientTransport, sse: sdk.SSEClientTransport };
 
-run(async ({ url, transport: kind, mode = "legacy" }) => {
+run(async ({ url, transport: kind, mode = "legacy", headers = {} }) => {
   const versionNegotiation = { mode: ["legacy", "auto"].includes(mode) ? mode : { pin: mode } };
   const client = new sdk.Client(
     { name: "mooring-e2e", version: "1" },
@@ -19,7 +19,7 @@ run(async ({ url, transport: kind, mode = "legacy" }) => {
   );
   for (const method in ANSWERS) client.setRequestHandler(method, answering(method));
   client.fallbackNotificationHandler = notified;
-  const transport = new TRANSPORTS[kind](new URL(url));
+  const transport = new TRANSPORTS[kind](new URL(url), { requestInit: { headers } });
   await client.connect(transport);
   const isModern = client.getProtocolEra() === "modern";
   let meta = {}; // of every call

@@ -270,6 +270,23 @@ PROMISES = (
         _added("remote_event", MINIMAL),
     ),
     _at_most(2, "MB", "remote_growth", "memory gained there in 100,000 calls", _of("remote_growth")),
+    _at_least(
+        1.5,
+        "×",
+        "relay_rate",
+        "calls/s of 50 clients through a relay, on a stream each, against a plain relay of `websockets`",
+        _against("relay_rate", MINIMAL),
+    ),
+    _at_most(
+        1, "ms", "relay_p50", "p50 added by relay and agent at 1,000 calls/s", _added("relay_p50", MINIMAL)
+    ),
+    _at_most(5, "ms", "relay_p99", "p99 added there", _added("relay_p99", MINIMAL)),
+    _at_most(30, "KiB", "relay_idle", "memory of a relay per idle connection, of 10,000", _of("relay_idle")),
+    _at_most(
+        2, "MB", "relay_growth", "memory gained there by 20,000 that came and went", _of("relay_growth")
+    ),
+    _at_most(10, "s", "relay_herd", "relay restarted: until 5,000 agents are back", _of("relay_herd")),
+    _at_most(2, "×", "relay_peak", "the relay's busiest second then, against the mean", _of("relay_peak")),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
     _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),
 )

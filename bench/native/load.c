@@ -7,7 +7,10 @@
 
    It introduces itself (initialize, initialized) once for each session, and only then starts the clock. With
    -m it speaks 2026-07-28: no introduction and no session, each connection is a client of its own.
-   A call counts when its answer carries its id and a result; anything else is an error. */
+   A call counts when its answer carries its id and a result; anything else is an error.
+
+   With -r calls are made at fixed moments, whatever became of those before, and how long one took counts from
+   its moment on: a server that stands still is not asked less because of it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +20,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,8 +38,9 @@
 static struct {
     int connections, sessions;
     double seconds;
+    double rate; /* calls a second; 0: the next one when one is answered */
     long count; /* calls in one window; 0: by time */
-    const char *tool, *arguments;
+    const char *tool, *arguments, *field;
     long text_bytes; /* echo a text of this size */
     bool modern, progress, wait, keep, stay;
 } options = {.connections = 1, .sessions = 1, .seconds = 1, .tool = "echo", .arguments = "{\"text\":\"hello world\"}"};
@@ -135,6 +140,7 @@ static void put_request(Buffer *to, const char *method, Buffer *session, const c
                  "%s %s/mcp HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n"
                  "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                  method, prefix, host, length);
+    if (options.field) buffer_print(to, "%s\r\n", options.field);
     if (options.modern)
         buffer_print(to, "MCP-Protocol-Version: " MODERN "\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n", options.tool);
     else if (session) buffer_add(to, "MCP-Protocol-Version: " REVISION "\r\n", strlen(REVISION) + 24);
@@ -342,6 +348,51 @@ static double deadline;
 
 static bool may_send(double at) { return options.count ? sent < options.count : at < deadline; }
 
+static void give_up(void) {
+    fprintf(stderr, "no answer to %ld calls in %d s\n", sent - answered, PATIENCE_S);
+    exit(1);
+}
+
+static int ticking;
+static double first_moment, heard; /* when there was an answer last */
+
+/* One tick for each call of -r. */
+static void start_ticking(void) {
+    double period = 1 / options.rate;
+    struct timespec each = {(time_t)period, (long)((period - (double)(time_t)period) * 1e9)};
+    struct itimerspec times = {each, {0, 1}};
+    ticking = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (ticking < 0 || timerfd_settime(ticking, 0, &times, NULL)) fail("timerfd");
+    watch(NULL, ticking, EPOLLIN, EPOLL_CTL_ADD);
+    first_moment = heard = now();
+}
+
+/* The calls whose moments have come, as far as there are connections without one. */
+static void send_due(void) {
+    static int turn;
+    double at = now();
+    for (int i = 0; i < slot_count; i++) {
+        double moment = first_moment + (double)sent / options.rate;
+        if (at < moment || !may_send(moment)) return;
+        Slot *slot = &slots[(turn + i) % slot_count];
+        if (slot->flying) continue;
+        send_call(slot);
+        slot->began = moment;
+        flush(slot->lane);
+    }
+    turn = (turn + 1) % slot_count;
+}
+
+static void tick(void) {
+    uint64_t ticks;
+    if (read(ticking, &ticks, sizeof ticks) > 0) send_due();
+    if (now() > heard + PATIENCE_S) give_up();
+}
+
+static bool is_more_to_come(void) {
+    return options.rate && may_send(first_moment + (double)sent / options.rate);
+}
+
 /* A connection: at most one answer can be there. False if it is closed. */
 static bool take_response(Lane *lane, bool closed) {
     Slot *slot = &slots[lane - lanes];
@@ -361,7 +412,7 @@ static bool take_response(Lane *lane, bool closed) {
     settle(slot, end, good, last);
     closed = closed || response->closes;
     response_clear(response);
-    if (!closed && may_send(end)) send_call(slot);
+    if (!closed && !options.rate && may_send(end)) send_call(slot);
     return !closed;
 }
 
@@ -397,9 +448,12 @@ static void hear(Lane *lane) {
     } else if (!take_response(lane, got <= 0)) {
         close(lane->in);
         open_connection(lane);
-        if (may_send(now())) send_call(&slots[lane - lanes]);
+        if (!options.rate && may_send(now())) send_call(&slots[lane - lanes]);
     }
     flush(lane);
+    if (!options.rate) return;
+    heard = now();
+    send_due();
 }
 
 static int by_size(const void *left, const void *right) {
@@ -430,20 +484,20 @@ static void run_window(void) {
     }
     double began = now(), burnt = cpu();
     deadline = began + options.seconds;
-    for (int i = 0; i < slot_count && may_send(began); i++) send_call(&slots[i]);
+    if (options.rate) start_ticking();
+    for (int i = 0; !options.rate && i < slot_count && may_send(began); i++) send_call(&slots[i]);
     for (int i = 0; i < lane_count; i++) flush(&lanes[i]);
-    while (answered < sent) {
+    while (answered < sent || is_more_to_come()) {
         int count = epoll_wait(poller, ready, 256, PATIENCE_S * 1000);
-        if (!count) {
-            fprintf(stderr, "no answer to %ld calls in %d s\n", sent - answered, PATIENCE_S);
-            exit(1);
-        }
+        if (!count) give_up();
         for (int i = 0; i < count; i++) {
-            if (ready[i].events & ~(uint32_t)EPOLLOUT) hear(ready[i].data.ptr);
+            if (!ready[i].data.ptr) tick();
+            else if (ready[i].events & ~(uint32_t)EPOLLOUT) hear(ready[i].data.ptr);
             else flush(ready[i].data.ptr);
         }
     }
     report(now() - began, cpu() - burnt);
+    if (options.rate) close(ticking);
     for (int i = 0; !command && !options.stay && i < lane_count; i++) {
         close(lanes[i].in);
         lanes[i].in = 0;
@@ -488,17 +542,20 @@ static void usage(void) {
             "  -d S  seconds of a window (1)                            -b N     echo a text of N bytes\n"
             "  -n N  calls of a window, instead of -d                   -p       ask for progress\n"
             "  -w    wait: one window for each line on stdin            -k       keep the sessions at the end\n"
-            "  -m    speak 2026-07-28                                   -o       stay connected after a window\n");
+            "  -m    speak 2026-07-28                                   -o       stay connected after a window\n"
+            "  -r N  calls a second, at fixed moments                   -H FIELD a header field of each request\n");
     exit(2);
 }
 
 static void read_options(int argc, char **argv) {
     int letter;
-    while ((letter = getopt(argc, argv, "+c:s:d:n:t:a:b:mopwk")) != -1) switch (letter) {
+    while ((letter = getopt(argc, argv, "+c:s:d:n:r:t:a:b:H:mopwk")) != -1) switch (letter) {
             case 'c': options.connections = atoi(optarg); break;
             case 's': options.sessions = atoi(optarg); break;
             case 'd': options.seconds = atof(optarg); break;
             case 'n': options.count = atol(optarg); break;
+            case 'r': options.rate = atof(optarg); break;
+            case 'H': options.field = optarg; break;
             case 't': options.tool = optarg; break;
             case 'a': options.arguments = optarg; break;
             case 'b': options.text_bytes = atol(optarg); break;
@@ -509,7 +566,7 @@ static void read_options(int argc, char **argv) {
             case 'k': options.keep = true; break;
             default: usage();
         }
-    if (options.connections < 1 || options.sessions < 1) usage();
+    if (options.connections < 1 || options.sessions < 1 || options.rate < 0) usage();
     if (options.text_bytes) {
         Buffer text = {0};
         buffer_print(&text, "{\"text\":\"%0*d\"}", (int)options.text_bytes, 0);
@@ -537,7 +594,7 @@ int main(int argc, char **argv) {
     read_options(argc - (http ? 2 : 1), argv + (http ? 2 : 1));
     if (http) read_address(argv[2]);
     else command = argv + 1 + optind;
-    if (command && !*command) usage();
+    if (command && (!*command || options.rate)) usage();
 
     char line[64];
     prepare();

@@ -9,6 +9,7 @@ from bench.rows import (
     failing,
     instructions,
     memory,
+    relay,
     remote,
     scaling,
     sizes,
@@ -31,4 +32,5 @@ GROUPS: tuple[Group, ...] = (
     *editing.GROUPS,
     *containers.GROUPS,
     *remote.GROUPS,
+    *relay.GROUPS,
 )

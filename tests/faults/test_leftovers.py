@@ -90,14 +90,15 @@ def test_a_number_that_is_somebody_elses_by_now(tmp_path: Path, roll: Roll, wron
     end_with(child)
 
 
-def test_without_its_leader_only_who_carries_the_marker_is_ours(tmp_path: Path, roll: Roll) -> None:
+async def test_without_its_leader_only_who_carries_the_marker_is_ours(tmp_path: Path, roll: Roll) -> None:
     child = spawn("grandchild:", "grandchild:unmarked", "exit:0", marker=MARKER)
     enter(tmp_path, child)
     assert child.stdout is not None
     marked, unmarked = (int(child.stdout.readline().split()[1]) for _ in range(2))
     end_with(child)
     assert end_leftovers(roll) == [Leftover("x", (marked,), ())]
-    assert not alive(marked) and alive(unmarked)
+    await until(lambda: not alive(marked))  # on a busy machine it dies for a moment
+    assert alive(unmarked)
     os.kill(unmarked, signal.SIGKILL)
 
 

@@ -135,7 +135,7 @@ async def test_who_does_not_wait_is_told_at_once_what_is_wrong(tmp_path: Path) -
 
 async def test_whoever_follows_hears_what_happens_and_the_end_keeps_nobody(tmp_path: Path) -> None:
     async with living(tmp_path) as life:
-        [started] = await life.ask("GET", "/events")
+        [started] = await life.ask("GET", "/events?after=0&wait_s=30")
         assert (started["kind"], started["name"]) == ("daemon_started", "")
         following = asyncio.create_task(life.ask("GET", f"/events?after={started['number']}&wait_s=60"))
         await life.ask("PUT", "/servers/one", body_of("one"))

@@ -168,6 +168,31 @@ async def test_the_generator_takes_no_error_for_an_answer(built: Path, child: st
     assert "no such tool" in report["complaint"]
 
 
+async def test_the_generator_calls_at_fixed_moments(built: Path, child: str) -> None:
+    async with hosting((child,)) as host:
+        address = f"127.0.0.1:{host.port}"
+        report = await generate(built, "http", address, "-r", "200", "-n", "100", "-c", "4")
+        assert (report["calls"], report["errors"]) == (100, 0)
+        assert report["rate"] <= 205, "the last one is not made before its moment"
+        # Two connections for ten calls at once: each counts from the moment at which it should be made.
+        words = ("-t", "sleep", "-a", '{"ms":50}', "-r", "1000", "-n", "10", "-c", "2")
+        report = await generate(built, "http", address, *words)
+        assert (report["calls"], report["errors"]) == (10, 0)
+        assert report["max_us"] >= 5 * 50_000 - 9_000 and report["min_us"] >= 50_000
+
+
+async def test_the_generator_sends_the_field_it_is_given(built: Path, child: str) -> None:
+    async with hosting((child,)) as host:
+        words = ("http", f"127.0.0.1:{host.port}", "-n", "3", "-H")
+        assert (await generate(built, *words, "X-Something: here"))["calls"] == 3
+        refused = await asyncio.create_subprocess_exec(
+            *(built / "load", *words, "Origin: http://elsewhere.example"), stderr=asyncio.subprocess.PIPE
+        )
+        async with within():
+            _, said = await refused.communicate()
+        assert b"HTTP status 403" in said
+
+
 @pytest.mark.parametrize("server", [(), ("--modern",)], ids=["handshake", "modern"])
 @pytest.mark.parametrize("client", [(), ("-m",)], ids=["handshake", "modern"])
 @pytest.mark.parametrize("shared", [0, 1], ids=["alone", "shared"])
@@ -299,4 +324,5 @@ def about(answer: tuple[int, Any]) -> Json:
     assert status == 200, said
     streams = ("AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce", "Tty", "Cmd", "Image")
     asked = {**said["HostConfig"], **{name: said["Config"][name] for name in streams}}
+    asked["Binds"] = sorted(asked["Binds"])  # docker's own command gives them in any order
     return {name: value for name, value in asked.items() if value}

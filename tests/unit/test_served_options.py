@@ -152,6 +152,7 @@ def test_an_engine_tells_where_it_has_published_it(ports: object, found: int | N
 
 
 def test_one_that_is_silent_is_asked_where_it_listens() -> None:
-    assert "PORT" in hint_if_silent(planned(*PROCESS).served)
-    assert "8080" in hint_if_silent(planned(*CONTAINER).served)
-    assert "standard input" in hint_if_silent(None)
+    assert "PORT" in hint_if_silent(planned(*PROCESS).served, is_elsewhere=False)
+    assert "8080" in hint_if_silent(planned(*CONTAINER).served, is_elsewhere=False)
+    assert "standard input" in hint_if_silent(None, is_elsewhere=False)
+    assert "URL" in hint_if_silent(None, is_elsewhere=True)

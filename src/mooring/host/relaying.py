@@ -31,7 +31,7 @@ from mooring.http.guard import Guard, guarded
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
 from mooring.http.tls import server_context
-from mooring.relay.admission import FAILURES, UPGRADES, ClientAddress, RateLimiter, RatePolicy
+from mooring.relay.admission import FAILURES, ClientAddress, RateLimiter, upgrades
 from mooring.relay.certificates.policy import LETS_ENCRYPT, Authority
 from mooring.relay.gate import Gate
 from mooring.relay.meters import BytePolicy, Meters
@@ -125,13 +125,10 @@ class _Relaying:
         self.wants_restart = False
         clock = time.monotonic
         book = TokenBook.load(tokens_path(options.state))
-        # Who is granted more a second is granted as many more at once.
-        burst = max(UPGRADES.burst, int(UPGRADES.burst / UPGRADES.per_second * options.upgrades_per_second))
-        upgrades = RatePolicy(per_second=options.upgrades_per_second, burst=burst)
         gate = Gate(
             book,
             ClientAddress(options.trust_proxies),
-            upgrades=RateLimiter(upgrades, clock),
+            upgrades=RateLimiter(upgrades(options.upgrades_per_second), clock),
             failures=RateLimiter(FAILURES, clock),
         )
         meters = Meters(BytePolicy(bytes_per_minute=options.bytes_per_minute), clock)

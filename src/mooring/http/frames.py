@@ -9,7 +9,8 @@
 Nearly every frame is a whole message, masked as it must be and not too long. These are taken here, at a tenth
 of what the core takes for them; the core gets every other frame, whole or in pieces, and never sees these.
 From the first frame on whose head is against the rules it gets all that comes: what is wrong, and when that
-can be told, is for the core to say.
+can be told, is for the core to say. It is made when there is something for it: many a connection never needs
+one.
 """
 
 import logging
@@ -67,8 +68,7 @@ class Frames:
     )
 
     def __init__(self, limit_bytes: int, *, is_binary: bool = False, is_client: bool = False) -> None:
-        side = Side.CLIENT if is_client else Side.SERVER
-        self._core = Protocol(side, state=OPEN, logger=log)
+        self._core: Protocol | None = None
         self._masked = 0 if is_client else MASKED
         self._pieces: Pieces = []
         self._pieces_bytes = 0
@@ -86,34 +86,37 @@ class Frames:
     def expect(self, limit_bytes: int, *, is_binary: bool) -> None:
         """Messages of this kind, no longer than this; before the first of them."""
         self._is_binary = is_binary
-        self._limit_bytes = self._core.max_message_size = limit_bytes
+        self._limit_bytes = limit_bytes
         self._expected = FIN | (Opcode.BINARY if is_binary else Opcode.TEXT)
         """With what a frame begins that is a whole message."""
 
     @property
     def is_open(self) -> bool:
         """Nobody has said goodbye."""
-        return self._core.state is OPEN
+        return self._core is None or self._core.state is OPEN
 
     @property
     def is_over(self) -> bool:
         """All is said: both have said goodbye, or the peer has broken the rules and is heard no more."""
-        return self._core.eof_sent
+        return self._core is not None and self._core.eof_sent
 
     @property
     def held_bytes(self) -> int:
         """What was taken of a message that is not complete."""
-        return len(self._begun) + len(self._core.reader.buffer) + self._pieces_bytes
+        core_bytes = 0 if self._core is None else len(self._core.reader.buffer)
+        return len(self._begun) + core_bytes + self._pieces_bytes
 
     @property
     def is_unfinished(self) -> bool:
         """A frame or a message has begun."""
-        return bool(self._begun or self._left or self._core.reader.buffer or self._pieces)
+        return bool(self._begun or self._left or self._pieces or self.held_bytes)
 
     @property
     def ending(self) -> tuple[int, str]:
         """Code and reason of whoever said goodbye first."""
         core = self._core
+        if core is None:
+            return LOST, ""
         both = (core.close_rcvd, core.close_sent)
         first = next(filter(None, both if core.close_rcvd_then_sent else reversed(both)), Close(LOST, ""))
         return int(first.code), first.reason
@@ -223,10 +226,16 @@ class Frames:
             return BROKEN
         return head + (4 if self._masked else 0) + length
 
+    def _made_core(self) -> Protocol:
+        if self._core is None:
+            side = Side.SERVER if self._masked else Side.CLIENT
+            self._core = Protocol(side, state=OPEN, max_size=self._limit_bytes, logger=log)
+        return self._core
+
     def _give_core(self, data: bytes, messages: list[bytes]) -> None:
-        core = self._core
+        core = self._made_core()
         core.receive_data(data)
-        self._collect()
+        self._collect(core)
         for frame in core.events_received():
             if not isinstance(frame, Frame) or frame.opcode not in DATA:
                 continue
@@ -281,27 +290,30 @@ class Frames:
     def ping(self) -> None:
         """Ask for a sign of life; any answer will do."""
         if self.is_open:
-            self._core.send_ping(b"")
-            self._collect()
+            core = self._made_core()
+            core.send_ping(b"")
+            self._collect(core)
 
     def close(self, code: int, reason: str) -> None:
         """Say goodbye; the peer's own goodbye is still to come."""
         if self.is_open:
-            self._core.send_close(code, _shortened(reason))
-            self._collect()
+            core = self._made_core()
+            core.send_close(code, _shortened(reason))
+            self._collect(core)
             self._is_the_cores = True
 
     def fail(self, code: int, reason: str) -> None:
         """Say goodbye, and listen no more."""
-        self._core.fail(code, _shortened(reason))
-        self._collect()
+        core = self._made_core()
+        core.fail(code, _shortened(reason))
+        self._collect(core)
         self._is_the_cores = True
         self._begun.clear()
         self._left = 0
         self._forget()
 
-    def _collect(self) -> None:
-        self._output += filter(None, self._core.data_to_send())
+    def _collect(self, core: Protocol) -> None:
+        self._output += filter(None, core.data_to_send())
 
 
 def _is_utf8(message: bytes) -> bool:

@@ -26,6 +26,7 @@ __all__ = [
     "RateLimiter",
     "RatePolicy",
     "parse_proxy",
+    "upgrades",
 ]
 
 UNIX: Literal["unix"] = "unix"
@@ -62,6 +63,13 @@ UPGRADES = RatePolicy(per_second=20.0, burst=200)
 """An office of 200 workstations behind one address comes back at once when its line does, one of 2,000 within
 a minute and a half. A handshake of TLS takes about a millisecond: what one address gets is a fiftieth of a
 core."""
+
+
+def upgrades(per_second: float) -> RatePolicy:
+    """The same for whoever is granted so many: more a second, and as many more at once."""
+    burst = int(UPGRADES.burst / UPGRADES.per_second * per_second)
+    return RatePolicy(per_second=per_second, burst=max(UPGRADES.burst, burst))
+
 
 FAILURES = RatePolicy(per_second=0.1, burst=20)
 """Agents stop at the first refusal, and people who have copied a token badly try a few times. Who goes on is

@@ -28,7 +28,8 @@ DIRECTLY = "the server itself"
 IDLE = 10_000
 IDLE_S = 25.0
 """By then each of them was asked for a sign of life."""
-WARM, CHURN = 2_000, 20_000
+ROUND, ROUNDS = 10_000, 2
+"""One round before them: what is kept of the memory that so many took is used again by those that follow."""
 REST_S = 25.0
 """After two looks that find nothing to do, a relay has given back what it does not need."""
 GRACE_S = 90.0
@@ -113,16 +114,15 @@ def _idle(_: str) -> Figures:
 def _churn(_: str) -> Figures:
     """A quarter of them go without a word."""
     with relay([caller()]) as running:
-        before = _after_churn(running, WARM)
-        after = _after_churn(running, CHURN)
+        before, *_, after = [_after_churn(running) for _ in range(1 + ROUNDS)]
     return Figures(
         {"relay_growth": (after - before) / 1e6}, {"relay_growth": f"{before / 1e6:.1f} MB before"}
     )
 
 
-def _after_churn(running: Relay, number: int) -> int:
+def _after_churn(running: Relay) -> int:
     with helper("crowd", "churn", str(running.port)) as crowd:
-        crowd.tell(" ".join(running.tokens * number))
+        crowd.tell(" ".join(running.tokens * ROUND))
         crowd.hear()
     waited(lambda: running.health()["clients"] == 0, "clients that have gone are not forgotten", GRACE_S)
     time.sleep(REST_S)

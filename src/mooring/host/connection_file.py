@@ -5,7 +5,9 @@ step.
 """
 
 import fcntl
+import hashlib
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +15,12 @@ from pathlib import Path
 import msgspec
 
 from mooring.errors import UserError
-from mooring.host.places import Places, using
+from mooring.host.places import LONGEST_SOCKET_PATH, Places, using
 
 __all__ = ["Wish", "connections_path", "read_wishes", "status_sockets", "write_wish"]
+
+
+LONGEST_NAME = len("/command-4194304.sock")
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,8 +41,13 @@ def connections_path(places: Places) -> Path:
 
 
 def status_sockets(places: Places) -> Path:
-    """The folder of sockets at which those who are connected tell how they are."""
-    return places.state / "connections"
+    """The folder of sockets at which those who are connected tell how they are; elsewhere if that has too
+    long a name for a socket, like the daemon's own."""
+    folder = places.state / "connections"
+    if len(os.fsencode(folder)) + LONGEST_NAME <= LONGEST_SOCKET_PATH:
+        return folder
+    name = hashlib.sha256(os.fsencode(places.state)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"mooring-{os.getuid()}" / f"{name}.connections"
 
 
 def read_wishes(path: Path) -> list[Wish]:

@@ -40,10 +40,11 @@ async def telling(
     listener = Listener(Router().add("GET", "/status", status))
     try:
         with contextlib.suppress(OSError, ListenFailed):  # connected all the same
-            folder.mkdir(mode=0o700, exist_ok=True)
-            path = folder / f"{name}.sock"
-            path.unlink(missing_ok=True)
-            await listener.listen_unix(path)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.stat().st_uid == os.getuid() == folder.parent.stat().st_uid:
+                path = folder / f"{name}.sock"
+                path.unlink(missing_ok=True)
+                await listener.listen_unix(path)
         yield
     finally:
         await listener.aclose()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mooring.errors import MooringError, UserError
 
-__all__ = ["DEFAULT_PORT", "Places", "StateUnusable", "find_places", "using"]
+__all__ = ["DEFAULT_PORT", "LONGEST_SOCKET_PATH", "Places", "StateUnusable", "find_places", "using"]
 
 DEFAULT_PORT = 4670
 LONGEST_SOCKET_PATH = 100

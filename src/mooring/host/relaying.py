@@ -36,7 +36,7 @@ from mooring.relay.certificates.policy import LETS_ENCRYPT, Authority
 from mooring.relay.gate import Gate
 from mooring.relay.meters import BytePolicy, Meters
 from mooring.relay.relay import Relay
-from mooring.relay.state_folder import make_state, tokens_path
+from mooring.relay.state_folder import control_socket, make_state, tokens_path
 from mooring.relay.token_book import TokenBook
 from mooring.wire.http import Request, Response
 
@@ -56,11 +56,6 @@ CLOSING_S = 5.0
 """Of the drain, for links to be flushed and closed."""
 RESTART = "restart asked for"
 PROBES = frozenset({"/healthz", "/readyz"})
-
-
-def control_socket(state: Path) -> Path:
-    """Where commands reach the relay that uses this folder."""
-    return state / "relay.sock"
 
 
 def main(options: RelayOptions) -> int:
@@ -181,6 +176,7 @@ class _Relaying:
         """Open what is to be reached; when it returns, the relay is."""
         control = self._listener(control_app(self._relay, self._certificates, self._urls, self._restart))
         socket = control_socket(self._options.state)
+        make_state(socket.parent)  # which may be elsewhere
         socket.unlink(missing_ok=True)  # the lock is ours: whoever made it is gone
         await control.listen_unix(socket)
         if self._options.metrics_listen is not None:

@@ -1,15 +1,19 @@
 """The folder in which a relay keeps what outlives it: tokens, certificates. For its user alone."""
 
 import errno
+import hashlib
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from mooring.errors import UserError
 
-__all__ = ["VARIABLE", "find_state", "make_state", "tokens_path"]
+__all__ = ["VARIABLE", "control_socket", "find_state", "make_state", "tokens_path"]
 
 VARIABLE = "MOORING_RELAY_STATE"
+LONGEST_SOCKET_PATH = 100
+"""The system takes 107 characters on Linux, 103 on macOS."""
 
 
 def find_state(given: str | Path | None, environment: Mapping[str, str]) -> Path:
@@ -49,3 +53,12 @@ def make_state(folder: Path) -> None:
 def tokens_path(folder: Path) -> Path:
     """Of the file in which tokens are kept; see `token_file`."""
     return folder / "tokens.json"
+
+
+def control_socket(folder: Path) -> Path:
+    """Where commands reach the relay that uses this folder; elsewhere if that has too long a name."""
+    path = folder / "relay.sock"
+    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+        return path
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"mooring-{os.getuid()}" / f"{name}.relay.sock"

@@ -17,7 +17,7 @@ from mooring.cli.terminal import output
 from mooring.cli.terminal.tables import age, fitted
 from mooring.cli.terminal.words import tell
 from mooring.errors import Unavailable
-from mooring.relay.state_folder import find_state
+from mooring.relay.state_folder import control_socket, find_state
 
 __all__ = ["restart_relay", "run_relay", "show_status"]
 
@@ -131,7 +131,7 @@ def restart_relay(state: str | None) -> int:
 def _ask(state: str | None, method: str, target: str) -> dict[str, Any]:
     folder = find_state(state, os.environ)
     try:
-        answer: dict[str, Any] = ask_socket(folder / "relay.sock", method, target)
+        answer: dict[str, Any] = ask_socket(control_socket(folder), method, target)
     except OSError:
         raise Unavailable(
             f"no relay runs with the folder {folder}",

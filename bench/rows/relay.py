@@ -19,7 +19,7 @@ from bench.relay_peer.running import Relay, agent, caller, clients_of, helper, r
 from bench.relay_peer.ways import CALL, PLAIN, STREAM
 from bench.results import MINIMAL, MOORING
 from bench.rows.fresh import from_scratch
-from mooring.cli.connect.errands import ask_socket
+from mooring.cli.control_sockets import ask_socket
 
 __all__ = ["GROUPS", "Sample", "busiest_second"]
 

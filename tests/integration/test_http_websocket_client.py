@@ -6,7 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from mooring.http.client_connection import ClientConnection
 from mooring.http.client_errors import AnswerLost, BadAnswer, NoAnswer, NotSent
+from mooring.http.client_limits import ClientLimits
+from mooring.http.client_opening import open_connection
 from mooring.http.handshake import accepted
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
@@ -63,6 +66,19 @@ def echo(*, binary: bool) -> App:
         socket.on_message = socket.send
 
     return app
+
+
+async def test_one_that_ended_before_anybody_could_say_who_is_to_hear_of_it() -> None:
+    """It is told all the same: whoever waits for it would wait for ever."""
+    closed: list[int] = []
+    async with served(echo(binary=False)) as origin, asking() as sockets:
+        connection = await open_connection(origin, 5.0, lambda: ClientConnection(ClientLimits()))
+        connection.abort()
+        await connection.wait_closed()  # the loop has told the one before
+        socket = sockets._adopt(connection)
+        socket.on_closed = lambda code, reason: closed.append(code)
+        await until(lambda: closed)
+    assert closed == [LOST]
 
 
 @pytest.mark.parametrize("binary", [False, True])

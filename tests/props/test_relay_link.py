@@ -298,13 +298,60 @@ def test_whether_it_can_have_been_done_is_known() -> None:
     assert stream is not None
     stream.send(b"x" * (WINDOW + 1))
     stream.end()
-    before = stream.is_sent
+    before = stream.with_what_is_known(Reset("lost", "it is lost"))
     pair.settle()
-    assert (before, stream.is_sent) == (False, True)
+    after = stream.with_what_is_known(Reset("lost", "it is lost"))
+    assert (before.not_executed, after.not_executed) == (True, False)
+    assert (before.message, after.message) == ("it is lost; the call was not executed", "it is lost")
     unsent = pair.open()
     assert unsent.stream is not None
     unsent.stream.reset(Reset("held_too_long"))
     assert not pair.near.take(), "of what never went out the other end need not know"
+
+
+def test_what_was_said_on_a_websocket_may_have_been_done() -> None:
+    """It never ends, and each of its messages may be a call."""
+    pair = Pair()
+    stream = pair.near.open(Opening("time", "GET", "ws", websocket=True), Heard())
+    assert stream.with_what_is_known(Reset("lost")).not_executed
+    stream.send(b"a call")
+    pair.settle()
+    assert pair.far[stream.id].messages == [b"a call"]
+    assert not stream.with_what_is_known(Reset("lost")).not_executed
+
+
+@pytest.mark.parametrize("size", [0, 10, WINDOW + 1])
+def test_a_close_comes_after_all_that_was_said(size: int) -> None:
+    pair = Pair()
+    heard = pair.open()
+    pair.settle()
+    assert heard.stream is not None
+    heard.stream.send(b"x" * size)
+    heard.stream.close(Reset("closed", close=1000))
+    heard.stream.send(b"too late")
+    pair.far[1].stream.send(b"nobody hears it")  # type: ignore[union-attr]
+    pair.cut()
+    pair.settle()
+    far = pair.far[1]
+    assert far.messages == [b"x" * size] and far.resets == [Reset("closed", close=1000)]
+    assert not heard.messages and not heard.resets
+    assert not pair.near.streams and not pair.there.streams
+
+
+def test_who_is_not_read_is_not_closed_before_it_is_reset() -> None:
+    pair = Pair()
+    heard = pair.open()
+    pair.settle()
+    far = pair.far[1]
+    far.consumes = False
+    assert heard.stream is not None and far.stream is not None
+    heard.stream.send(b"x" * (WINDOW + 1))
+    heard.stream.close(Reset("closed"))
+    pair.settle()
+    assert len(far.begun) == WINDOW and not far.resets and pair.near.streams
+    far.stream.reset(Reset("caller_gone"))
+    pair.settle()
+    assert not heard.resets and not pair.near.streams and not pair.there.streams
 
 
 def test_more_than_there_is_room_for_ends_the_connection_and_nothing_else() -> None:
@@ -345,6 +392,7 @@ def test_what_is_bad_is_told_or_left_out_and_counted(message: bytes) -> None:
         if strict:
             with pytest.raises(BadEnvelope):
                 pair.there.receive(message, strict=True)
+            assert pair.there.bad == 1
         else:
             pair.there.receive(message, strict=False)
             assert pair.there.bad == 1

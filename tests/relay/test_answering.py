@@ -11,13 +11,13 @@ from mooring.http.client import Client
 from mooring.http.client_errors import NotSent
 from mooring.http.listener import Listener
 from mooring.http.origin import Origin
-from mooring.http.websocket_client import ClientSockets
+from mooring.http.websocket_client import ClientSockets, Refused
 from mooring.relay import answering, callers
 from mooring.relay.policy import AgentPolicy, RelayPolicy
-from mooring.wire.http import Exchange, Response
+from mooring.wire.http import Exchange, Headers, Response
 from tests.relay.harness import bearer, harness
 from tests.relay.test_calls import CALL, MIB, Server
-from tests.support import free_port, until
+from tests.support import free_port, until, within
 
 QUICK = AgentPolicy(first_delay_s=0.05, longest_delay_s=0.2)
 
@@ -124,6 +124,103 @@ async def test_a_daemon_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) 
         assert (await asking)["method"] == "POST"  # type: ignore[index]
         assert len(server.asked) == 1
         await listener.aclose()
+
+
+async def test_a_websocket_finds_a_daemon_that_is_elsewhere_by_now(tmp_path: Path) -> None:
+    """Its port may be another after a restart, and nobody but WebSockets may ever ask."""
+    server = Server()
+    async with harness(tmp_path) as relay:
+        token = relay.token("laptop", "time")
+        agent = await relay.connect(token, free_port())
+        there = await relay.serve(server)
+
+        def doubt() -> None:
+            agent.door._client = now
+
+        now = Client(Origin(host="127.0.0.1", port=there))
+        agent.door.doubt = doubt  # type: ignore[method-assign]
+        sockets = ClientSockets()
+        origin = Origin(host="127.0.0.1", port=relay.port)
+        socket = await sockets.open(origin, "/laptop/time/ws", bearer(token), subprotocol="mcp")
+        heard: list[bytes] = []
+        socket.on_message = heard.append
+        socket.send(b"ahoy")
+        await until(lambda: heard)
+        await sockets.aclose()
+
+
+async def test_calls_on_websockets_are_calls_too(tmp_path: Path) -> None:
+    """Who leaves waits for them; and they take their places like everything else."""
+    async with harness(tmp_path) as relay:
+        token = relay.token("laptop", "time")
+        port = await relay.serve(Server())
+        agent = await relay.connect(token, port, policy=replace(QUICK, max_streams=1))
+        sockets = ClientSockets()
+        origin = Origin(host="127.0.0.1", port=relay.port)
+        socket = await sockets.open(origin, "/laptop/time/ws", bearer(token), subprotocol="mcp")
+        heard: list[bytes] = []
+        socket.on_message = heard.append
+        answering = agent.answering
+        await until(lambda: (answering.in_flight, answering.calls_in_flight) == (1, 0))
+        told = await ask(relay.client(), token)
+        assert told["error"]["data"] == {"reason": "too_many", "retryable": True}  # type: ignore[index]
+        socket.send(CALL)
+        await until(lambda: heard)
+        assert answering.calls_in_flight == 1
+        quiet = asyncio.create_task(answering.wait_quiet())
+        await asyncio.sleep(0.2)
+        assert not quiet.done()
+        socket.close(1000, "")
+        async with within():
+            await quiet
+        assert answering.in_flight == 0
+        await sockets.aclose()
+
+
+class _Broken:
+    """An answer in which we ourselves make a mistake."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.headers: Headers = [(b"content-type", b"text/event-stream")]
+
+    def __aiter__(self) -> "_Broken":
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise ZeroDivisionError
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("path", ["mcp", "ws"])
+async def test_who_meets_a_mistake_of_ours_is_told(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with harness(tmp_path) as relay:
+        token = relay.token("laptop", "time")
+        agent = await relay.connect(token, await relay.serve(Server()))
+
+        async def request(*given: object) -> object:
+            return _Broken()
+
+        async def opened(*given: object, **named: object) -> object:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(agent.answering, "_request", request)
+        monkeypatch.setattr(agent.answering._sockets, "open", opened)
+        async with within():
+            if path == "mcp":
+                response = await relay.client().request("POST", "/laptop/time/mcp", bearer(token), CALL)
+                assert b'"reason":"internal_error"' in await response.read(MIB)
+            else:
+                sockets = ClientSockets()
+                origin = Origin(host="127.0.0.1", port=relay.port)
+                with pytest.raises(Refused):
+                    await sockets.open(origin, "/laptop/time/ws", bearer(token), subprotocol="mcp")
+                await sockets.aclose()
+        await until(lambda: not agent.agent.link.streams)
 
 
 async def test_no_door_at_all(tmp_path: Path) -> None:

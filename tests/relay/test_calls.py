@@ -14,6 +14,7 @@ from mooring.http.websocket_client import ClientSockets, Refused
 from mooring.relay.policy import RelayPolicy
 from mooring.wire.http import Exchange, Response
 from tests.relay.harness import Connected, Harness, bearer, harness
+from tests.relay.peers import peers_of
 from tests.support import until
 
 CALL = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":1}}'
@@ -311,6 +312,48 @@ async def test_calls_on_a_websocket_that_is_cut_are_told(place: Place) -> None:
         await until(lambda: closed)
         told = json.loads(heard[-1])
         assert (told["id"], told["error"]["data"]["reason"]) == (7, "agent_gone")
+        assert told["error"]["data"]["retryable"] is False, "its server has heard it"
+        assert "may have been executed" in told["error"]["message"]
         assert closed[0][0] == 1011
     finally:
+        await sockets.aclose()
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+async def test_what_a_server_says_before_it_closes_is_heard(tmp_path: Path, size: int) -> None:
+    def serve(exchange: Exchange) -> None:
+        socket = exchange.upgrade("mcp")
+        assert socket is not None
+
+        def answer(message: bytes) -> None:
+            socket.send(b"x" * size)
+            socket.close(4001, "that was all")
+
+        socket.on_message = answer
+
+    sockets = ClientSockets()
+    heard: list[bytes] = []
+    closed: list[tuple[int, str]] = []
+    async with harness(tmp_path) as relay:
+        token = relay.token("laptop", "time")
+        await relay.connect(token, await relay.serve(serve))
+        origin = Origin(host="127.0.0.1", port=relay.port)
+        socket = await sockets.open(origin, "/laptop/time/ws", bearer(token), subprotocol="mcp")
+        socket.on_message = heard.append
+        socket.on_closed = lambda code, reason: closed.append((code, reason))
+        socket.send(b"ahoy")
+        await until(lambda: closed)
+        assert heard == [b"x" * size] and closed == [(4001, "that was all")]
+        # And in our own framing, where two links are on the way.
+        async with peers_of(relay.port) as peers:
+            client = await peers.client(token)
+            stream = client.open("laptop/time", method="GET", path="ws", websocket=True)
+            await until(lambda: stream.head is not None)
+            assert stream.stream is not None
+            stream.stream.send(b"ahoy")
+            await stream.over()
+            assert stream.messages == [b"x" * size]
+            assert stream.reset is not None and (stream.reset.reason, stream.reset.close) == ("closed", 4001)
+        [keeper] = [one for one in relay.relay.registry.snapshot() if one.kind == "agent"]
+        await until(lambda: not keeper.link.streams)
         await sockets.aclose()

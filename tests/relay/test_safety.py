@@ -17,7 +17,8 @@ from mooring.host.relay_options import RelayOptions
 from mooring.host.stop import Stop
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
-from mooring.http.websocket_client import Refused
+from mooring.http.origin import Origin
+from mooring.http.websocket_client import ClientSockets, Refused
 from mooring.relay.admission import FAILURES, UPGRADES, parse_proxy
 from mooring.relay.envelope import Kind
 from mooring.relay.policy import RelayPolicy
@@ -364,6 +365,24 @@ async def test_a_client_that_sends_too_much_is_read_later_and_nothing_is_lost(tm
         assert bytes(call.data) == b"x" * 10
         assert relay.server.asked[-1].request.body == b"y" * (MINUTE + EXCESS)
         assert await metric(relay, "slowed_total") >= 1
+
+
+async def test_a_websocket_that_sends_too_much_is_read_later_and_nothing_is_lost(tmp_path: Path) -> None:
+    async with started(tmp_path, bytes_per_minute=MINUTE) as relay:
+        await relay.laptop()
+        sockets = ClientSockets()
+        origin = Origin(host="127.0.0.1", port=relay.port)
+        socket = await sockets.open(origin, "/laptop/time/ws", bearer(relay.phone), subprotocol="mcp")
+        for size in (MINUTE, EXCESS):
+            socket.send(b"y" * size)
+        await until(lambda: len(relay.server.said) == 2)
+        socket.send(b"more")
+        await asyncio.sleep(0.2)
+        assert len(relay.server.said) == 2, "what is beyond it waits"
+        assert await metric(relay, "slowed_total") >= 1
+        await until(lambda: len(relay.server.said) == 3)
+        assert [len(message) for message in relay.server.said] == [MINUTE, EXCESS, 4]
+        await sockets.aclose()
 
 
 async def test_a_caller_that_sent_too_much_is_told_so_and_nothing_is_done(tmp_path: Path) -> None:

@@ -5,9 +5,13 @@ goes on.
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 
+import msgspec
+
 from mooring.host.connection_file import Wish
+from mooring.host.connections import telling
 from mooring.host.loops import run_with_signals
 from mooring.host.network import watching_network
 from mooring.host.places import Places
@@ -16,7 +20,7 @@ from mooring.host.stop import Stop
 from mooring.host.waits import until
 from mooring.http.guard import Guard, guarded
 from mooring.http.listener import Listener
-from mooring.relay.agent import Agent
+from mooring.relay.agent import Agent, AgentStatus, Target
 from mooring.relay.callers import HttpCaller, SocketCaller, opening_of
 from mooring.relay.link import Stream
 from mooring.relay.passing_on import PATHS
@@ -29,7 +33,9 @@ __all__ = ["main", "run"]
 
 LOST_CALL = 3
 FLUSH_S = 1.0
+QUIET_LOOK_S = 0.05
 
+Caller = HttpCaller | SocketCaller
 Told = Callable[[dict[str, str]], None]
 
 
@@ -45,23 +51,25 @@ async def run(
 ) -> int:
     """Serve until `stop`. Raises MooringError when the relay refuses for good."""
     options = options_of(wish, places, wish.servers, path=CLIENT_PATH)
-    agent = Agent(options.target, AgentPolicy())
-    calling = _Calling(agent, frozenset(wish.servers))
+    calling = _Calling(options.target)
+    agent = calling.agent
     listener = Listener(guarded(calling, Guard()))
     running = asyncio.create_task(agent.run(), name="client")
     stopping = asyncio.create_task(stop.wait_requested(), name="stop")
     try:
         [(host, chosen)] = await listener.listen_tcp("127.0.0.1", port)
-        on_listening({server: f"http://{host}:{chosen}/{server}/mcp" for server in wish.servers})
-        with watching_network(agent.hurry):
-            await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if not stop.requested:
-                running.result()
-        listener.stop_accepting()
-        await until(stop, drain_timeout_s, calling.wait_quiet())
-        cut = calling.cut(stop.cause)
-        await agent.leave(stop.cause)
-        await until(None, FLUSH_S, listener.wait_drained())
+        calling.urls = {server: f"http://{host}:{chosen}/{server}/mcp" for server in wish.servers}
+        on_listening(calling.urls)
+        async with telling(places, f"client-{os.getpid()}", lambda: [calling.status]):
+            with watching_network(agent.hurry):
+                await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+                if not stop.requested:
+                    running.result()
+            listener.stop_accepting()
+            await until(stop, drain_timeout_s, calling.wait_quiet())
+            cut = calling.cut(stop.cause)
+            await agent.leave(stop.cause)
+            await until(None, FLUSH_S, listener.wait_drained())
     finally:
         for task in (running, stopping):
             task.cancel()
@@ -72,15 +80,23 @@ async def run(
 
 
 class _Calling:
-    """The app: each request becomes a connection on the link."""
+    """The app: each request becomes a connection on the agent's link."""
 
-    def __init__(self, agent: Agent, servers: frozenset[str]) -> None:
-        self._agent = agent
-        self._servers = servers
+    def __init__(self, target: Target) -> None:
+        self.agent = Agent(target, AgentPolicy(), on_lost=self._on_lost)
+        self.urls: dict[str, str] = {}
+        """Where the servers are here."""
+        self._servers = target.servers
         self._hold_s = RelayPolicy().hold_s
-        self._callers: set[HttpCaller | SocketCaller] = set()
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._callers: dict[Caller, Stream] = {}
+        self._calls = 0
+        self._losses = 0
+
+    @property
+    def status(self) -> AgentStatus:
+        """What there is to tell: what is called, in place of what is offered."""
+        told = self.agent.status(self._calls)
+        return msgspec.structs.replace(told, servers=list(self._servers), urls=self.urls)
 
     def __call__(self, exchange: Exchange) -> None:
         request = exchange.request
@@ -92,29 +108,36 @@ class _Calling:
             exchange.respond(refusal(Reset("too_many", not_executed=True), call_id(request)))
             return
         opening = opening_of(request, f"{agent}/{server}", path, "")
-        make: type[HttpCaller | SocketCaller] = SocketCaller if opening.websocket else HttpCaller
-        caller: HttpCaller | SocketCaller = make(exchange, self._forget)
-        self._callers.add(caller)
-        if caller.is_call:
-            self._quiet.clear()
-        stream = self._agent.link.open(opening, caller)
+        self._calls += 1
+        make: type[Caller] = SocketCaller if opening.websocket else HttpCaller
+        caller: Caller = make(exchange, self._forget)
+        self._callers[caller] = stream = self.agent.link.open(opening, caller)
         caller.begin(stream)
-        if not self._agent.is_connected:
-            asyncio.get_running_loop().call_later(self._hold_s, self._give_up, stream)
+        if not self.agent.is_connected:
+            self._hold([stream])
 
-    def _give_up(self, stream: Stream) -> None:
-        if not self._agent.is_connected:
+    def _on_lost(self) -> None:
+        """Calls under way wait for the link, but not for ever."""
+        self._losses += 1
+        self._hold([stream for stream in self._callers.values() if stream.is_call])
+
+    def _hold(self, streams: list[Stream]) -> None:
+        if streams:
+            asyncio.get_running_loop().call_later(self._hold_s, self._give_up, streams, self._losses)
+
+    def _give_up(self, streams: list[Stream], losses: int) -> None:
+        if not self.agent.is_connected and self._losses == losses:
             reset = Reset("relay_lost", "there is no connection to the relay")
-            stream.give_up(stream.with_what_is_known(reset))
+            for stream in streams:
+                stream.give_up(stream.with_what_is_known(reset))
 
-    def _forget(self, caller: HttpCaller | SocketCaller) -> None:
-        self._callers.discard(caller)
-        if not any(one.is_call for one in self._callers):
-            self._quiet.set()
+    def _forget(self, caller: Caller) -> None:
+        self._callers.pop(caller, None)
 
     async def wait_quiet(self) -> None:
-        """Until no call is under way."""
-        await self._quiet.wait()
+        """Until no call is under way. There is no one place that knows: each WebSocket has its own."""
+        while any(caller.is_call for caller in self._callers):  # noqa: ASYNC110
+            await asyncio.sleep(QUIET_LOOK_S)
 
     def cut(self, cause: str) -> int:
         """End what is left; how many calls that were."""

@@ -3,13 +3,12 @@
 Its end: no new calls are taken, those under way finish within the drain time, then the relay is told goodbye,
 so that its callers hear of it at once.
 
-Exit statuses: 0 ended as asked · 1 the relay refuses · 2 usage or configuration · 3 a call was cut off.
+Exit statuses: 0 ended as asked · 1 there is no relay · 2 usage, or the relay refuses · 3 a call was cut off.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mooring.host.agent_door import DaemonDoor
@@ -27,8 +26,6 @@ __all__ = ["ConnectOptions", "Connection", "run_connection"]
 log = logging.getLogger("mooring.host")
 
 LOST_CALL = 3
-GOODBYE_S = 2.0
-"""For the relay to hear our goodbye."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +50,6 @@ async def run_connection(connection: "Connection", stop: Stop) -> int:
             if not stop.requested:
                 running.result()
         cut = await connection.leave(stop, stop.cause or "")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GOODBYE_S):
-                await running
     finally:
         for task in (running, stopping):
             task.cancel()
@@ -67,12 +61,17 @@ async def run_connection(connection: "Connection", stop: Stop) -> int:
 class Connection:
     """An agent with what it needs: for the command, and for the daemon that holds one in the background."""
 
-    def __init__(self, options: ConnectOptions) -> None:
+    def __init__(self, options: ConnectOptions, *, keeps_trying: bool = False) -> None:
+        """`keeps_trying`: as of an `Agent`."""
         self._options = options
         self._door = DaemonDoor(options.places, options.target.servers, options.policy.max_streams)
         self._answering = Answering(self._door, options.policy)
         self._agent = Agent(
-            options.target, options.policy, on_open=self._answering.open, on_welcome=self._on_welcome
+            options.target,
+            options.policy,
+            on_open=self._answering.open,
+            on_welcome=self._on_welcome,
+            keeps_trying=keeps_trying,
         )
 
     async def run(self) -> None:

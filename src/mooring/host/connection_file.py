@@ -1,25 +1,25 @@
 """Which relays the daemon stays connected to: a small file, written by commands and read by the daemon.
 
-It holds no token, only where one is. Whole at every moment: written beside its place, then put there in one
-step.
+It holds no token, only where one is.
 """
 
-import fcntl
 import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
-from mooring.errors import UserError
+from mooring.errors import Unavailable, UserError
 from mooring.host.places import LONGEST_SOCKET_PATH, Places, using
+from mooring.secrets.whole_files import waiting_lock, write_whole
 
 __all__ = ["Wish", "connections_path", "read_wishes", "status_sockets", "write_wish"]
 
-
+LOCK_S = 5.0
+"""For another command that is writing."""
 LONGEST_NAME = len("/command-4194304.sock")
 
 
@@ -65,30 +65,29 @@ def read_wishes(path: Path) -> list[Wish]:
 
 
 def write_wish(path: Path, relay: str, wish: Wish | None) -> bool:
-    """Have that relay, in place of what was said of it before; None: not any more. Was it there?"""
+    """Have that relay, in place of what was said of it before; None: not any more. Was it there?
+    Raises UserError, StateUnusable, Unavailable."""
     with _alone(path):
         before = read_wishes(path)
         others = [each for each in before if each.relay != relay]
         wanted = others if wish is None else [*others, wish]
-        begun = path.with_name(f"{path.name}.new")
         with using(path):
-            begun.unlink(missing_ok=True)
-            descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(wanted), indent=2) + b"\n")
-            begun.replace(path)
+            write_whole(path, msgspec.json.format(msgspec.json.encode(wanted), indent=2) + b"\n")
     return len(others) < len(before)
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    with using(path):
-        descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        with using(path):
+            is_alone = stack.enter_context(waiting_lock(path.with_suffix(".lock"), LOCK_S))
+        if not is_alone:
+            raise Unavailable(
+                "another command is changing connections, and does not finish",
+                code="connections_busy",
+                hint="try again",
+            )
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _damaged(path: Path, why: str) -> UserError:

@@ -55,7 +55,7 @@ class _Held:
 
     def __init__(self, wish: Wish, options: ConnectOptions) -> None:
         self.wish = wish
-        self.connection = Connection(options)
+        self.connection = Connection(options, keeps_trying=True)
         self.task = asyncio.create_task(self._run(), name=f"connection to {wish.relay}")
 
     async def _run(self) -> None:
@@ -64,6 +64,8 @@ class _Held:
         except MooringError as error:
             # It stays among the others, so that its status can be seen.
             log.error("%s: %s", self.wish.relay, error.message, extra={"event": "relay_refused"})
+        except Exception:
+            log.exception("the connection to %s failed inside Mooring", self.wish.relay)
 
     async def end(self, cause: str, *, is_final: bool = True) -> None:
         await self.connection.leave(None, cause, is_final=is_final)

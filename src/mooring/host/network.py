@@ -75,7 +75,11 @@ class _Watch:
 def _kernel_news() -> socket.socket | None:
     if hasattr(socket, "AF_NETLINK"):
         news = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE)
-        news.bind((0, LINK | IPV4_ADDRESS | IPV6_ADDRESS))
+        try:
+            news.bind((0, LINK | IPV4_ADDRESS | IPV6_ADDRESS))
+        except OSError:
+            news.close()
+            raise
         return news
     family = getattr(socket, "AF_ROUTE", None)  # macOS and its relatives
     if family is None:

@@ -102,8 +102,9 @@ class ClientSockets:
         self._house.upgraded.add(socket)
         self._on_change()
         if transport.is_closing() or self._closed:
-            # It ended between two turns of the loop, and told the one before us.
-            socket.connection_lost(None)
+            # It ended between two turns of the loop, and told the one before us. Told on by way of the loop:
+            # nobody has said yet who is to hear of it.
+            asyncio.get_running_loop().call_soon(socket.connection_lost, None)
             transport.abort()
         return socket
 

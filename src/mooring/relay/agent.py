@@ -9,6 +9,9 @@
 
 A link that was lost is gone on with: what was under way stays under way here until the relay's grace is over,
 and the relay sends again what did not come through. Only then is it given up.
+
+Who answers in a relay's place (another program, a certificate that nobody vouches for) is a mistake before
+the first link, and ends it; later it may be a network that wants a login first, and is waited out.
 """
 
 import asyncio
@@ -19,21 +22,23 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
 
 from mooring import __version__
-from mooring.errors import MooringError, UserError
-from mooring.http.client_errors import NotTrusted
+from mooring.errors import MooringError, Unavailable, UserError
+from mooring.http.client_errors import BadAnswer, NotTrusted
 from mooring.http.origin import Origin
 from mooring.http.websocket_client import ClientSockets, Refused
 from mooring.relay.backoff import Backoff
 from mooring.relay.carrier import Carrier, prepare
-from mooring.relay.closing import BAD_TOKEN, NAME_HELD, NOT_ALLOWED, PROTOCOL_ERROR
+from mooring.relay.closing import BAD_TOKEN, NAME_HELD, NORMAL, NOT_ALLOWED, PROTOCOL_ERROR
 from mooring.relay.envelope import (
     SUBPROTOCOL,
+    VERSION,
     BadEnvelope,
     Envelope,
     Kind,
@@ -44,7 +49,8 @@ from mooring.relay.envelope import (
 )
 from mooring.relay.link import Link, Stream
 from mooring.relay.policy import AgentPolicy
-from mooring.relay.words import Goodbye, Hello, Opening, Reset, Restart, Welcome
+from mooring.relay.words import Goodbye, Hello, Opening, Reset, Restart, Welcome, is_window
+from mooring.secrets.threads import in_thread
 from mooring.wire.http import Headers
 from mooring.wire.websocket import WebSocket
 
@@ -53,8 +59,15 @@ __all__ = ["Agent", "AgentStatus", "State", "Target"]
 log = logging.getLogger("mooring.relay")
 
 LINK_LOST = Reset("link_lost", "the link to the relay was lost", close=1011)
+MISTAKE = MooringError("it failed inside Mooring; the log says why", code="internal_error")
 TOKEN = re.compile(r"[\x21-\x7e]{1,500}")
 FATAL_STATUSES = {401: "the relay does not know this token", 403: "the relay does not allow it"}
+NO_RELAYS = frozenset({*range(200, 400), 404, 405})
+"""Statuses with which no relay answers an upgrade; whatever does is something else."""
+UPGRADE_REQUIRED = 426
+VISIBLE = re.compile("[!-~]{1,200}")
+LONGEST_GRACE_MS = 3_600_000
+"""Whatever a relay says: an hour."""
 
 
 class State(Enum):
@@ -81,7 +94,7 @@ class Target:
     is_willing: bool = False
     """Offer those of them that the token allows."""
     token: Callable[[], str] = lambda: ""
-    """Asked before each attempt: it may have been exchanged."""
+    """Asked before each attempt, as it may have been exchanged; in a thread, as it may wait for a keyring."""
 
 
 class AgentStatus(msgspec.Struct, kw_only=True):
@@ -98,6 +111,9 @@ class AgentStatus(msgspec.Struct, kw_only=True):
     reconnects: int
     next_attempt_in_s: float | None
     last_error: str | None
+    last_error_code: str | None
+    hint: str | None
+    """What to do about it."""
 
 
 class Agent:
@@ -110,9 +126,13 @@ class Agent:
         *,
         on_open: Callable[[Stream, Opening], None] | None = None,
         on_welcome: Callable[[Welcome], None] = lambda welcome: None,
+        on_lost: Callable[[], None] = lambda: None,
+        keeps_trying: bool = False,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        """`on_lost`: the socket is, and the link may come back. `keeps_trying`: nobody waits for the first
+        link, so whoever answers in the relay's place is waited out from the beginning."""
         self.target = target
         self.link = self._make_link(on_open)
         self.welcome: Welcome | None = None
@@ -123,6 +143,8 @@ class Agent:
         self.last_error: MooringError | None = None
         self._on_open = on_open
         self._on_welcome = on_welcome
+        self._told_lost = on_lost
+        self._keeps_trying = keeps_trying
         self._policy = policy
         self._clock = clock
         self._backoff = Backoff(policy, chance)
@@ -130,6 +152,10 @@ class Agent:
         self._sockets = ClientSockets(clock=clock)
         self._carrier: Carrier | None = None
         self._lost: asyncio.Future[tuple[int, str]] | None = None
+        self._reading: asyncio.Future[str] | None = None
+        """A look for the token: one at a time, for it may hang."""
+        self._too_early: list[bytes] = []
+        """What came right behind the welcome."""
         self._next_at: float | None = None
         self._hurry = asyncio.Event()
         self._pings: dict[bytes, float] = {}
@@ -138,6 +164,11 @@ class Agent:
         """The relay's own word on when to come back."""
         self._conflicts = 0
         self._is_leaving = False
+        self._goodbye: Goodbye | None = None
+        """With which to leave; None: without a word, for a successor."""
+        self._ended = asyncio.Event()
+        """`run` does not run."""
+        self._ended.set()
 
     def _make_link(self, on_open: Callable[[Stream, Opening], None] | None) -> Link:
         link = Link(lambda: None, on_open)
@@ -172,16 +203,19 @@ class Agent:
 
     async def run(self) -> None:
         """Keep the link. Returns after `leave`. Raises MooringError when the relay refuses for good."""
+        self._ended.clear()
         try:
             while not self._is_leaving:
                 self.state = State.DIALLING
                 await self._attempt()
                 if not self._is_leaving:
                     await self._wait()
-        except MooringError as error:
+        except Exception as error:
             self.state = State.REFUSED
-            self.last_error = error
+            self.last_error = error if isinstance(error, MooringError) else MISTAKE
             raise
+        finally:
+            self._ended.set()
 
     async def _attempt(self) -> None:
         """One link, from its beginning to its end. Raises MooringError for what time does not heal."""
@@ -191,23 +225,34 @@ class Agent:
             self._note_end(code, reason)
         except Refused as error:
             self._note_refusal(error)
-        except (UserError, NotTrusted):
+        except UserError:
             raise
+        except NotTrusted as error:
+            self._note_stranger(error)
+        except BadAnswer as error:
+            self._note_stranger(self._no_relay(error.message))
         except MooringError as error:
             self._note(error)
 
     async def leave(self, reason: str, *, is_final: bool = True) -> None:
-        """Say goodbye, so that nobody waits for us; what is under way is over.
+        """Say goodbye, so that nobody waits for us; what is under way is over. Returns when the relay has
+        heard it and `run` has ended, or after `goodbye_s`.
 
         Not `is_final`: another takes our place, for whom the relay holds what comes meanwhile.
         """
         self._is_leaving = True
+        self._goodbye = Goodbye(reason) if is_final else None
         self._hurry.set()
-        carrier = self._carrier
-        if carrier is not None:
-            if is_final:
-                self.link.say(Kind.GOODBYE, write_json(Goodbye(reason)))
-            carrier.close(1000, reason)
+        if self._carrier is not None:
+            self._say_goodbye(self._carrier)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._policy.goodbye_s):
+                await self._ended.wait()
+
+    def _say_goodbye(self, carrier: Carrier) -> None:
+        if self._goodbye is not None:
+            self.link.say(Kind.GOODBYE, write_json(self._goodbye))
+        carrier.close(NORMAL, self._goodbye.reason if self._goodbye is not None else "")
 
     async def aclose(self) -> None:
         """Cut it."""
@@ -238,31 +283,35 @@ class Agent:
             reconnects=self.reconnects,
             next_attempt_in_s=None if self._next_at is None else round(max(0.0, self._next_at - now), 1),
             last_error=self.last_error.message if self.last_error is not None else None,
+            last_error_code=self.last_error.code if self.last_error is not None else None,
+            hint=(self.last_error.hint or None) if self.last_error is not None else None,
         )
 
     # Dialling.
 
     async def _dial(self) -> tuple[WebSocket, Welcome]:
-        headers: Headers = [(b"Authorization", b"Bearer " + _checked(self.target.token()))]
+        headers: Headers = [(b"Authorization", b"Bearer " + _checked(await self._token()))]
         socket = await self._sockets.open(
             self.target.origin, self.target.path, headers, subprotocol=SUBPROTOCOL
         )
         prepare(socket)
         heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        early: list[bytes] = []
+        ends: list[_Closed] = []
 
         def on_message(message: bytes) -> None:
             socket.hold()  # what follows is for the link
-            socket.on_message = self._too_early.append
+            socket.on_message = early.append
             if not heard.done():
                 heard.set_result(message)
 
         def on_closed(code: int, reason: str) -> None:
+            ends.append(_Closed(code, reason))
             if not heard.done():
-                heard.set_exception(_Closed(code, reason))
+                heard.set_exception(ends[0])
 
-        self._too_early: list[bytes] = []
         socket.on_message, socket.on_closed = on_message, on_closed
-        before = self.welcome
+        before, link = self.welcome, self.link
         hello = Hello(
             instance=self._instance,
             servers=self.target.servers,
@@ -276,7 +325,15 @@ class Agent:
         try:
             async with asyncio.timeout(self._policy.welcome_s):
                 message = await heard
-            return socket, _read_welcome(message)
+            if ends:
+                raise ends[0]  # in the same breath
+            welcome = _read_welcome(message)
+            if welcome.resumed and self.link is not link:
+                # Its grace ended while we asked. A new one is no sequel: what is said on it would be taken
+                # for what came before, and dropped.
+                raise MooringError("the link was given up while the relay was asked", code="link_lost")
+            self._too_early = early
+            return socket, welcome
         except _Closed as closed:
             raise self._refusal(closed.code, closed.reason) from None
         except TimeoutError:
@@ -289,6 +346,20 @@ class Agent:
             socket.abort()
             raise
 
+    async def _token(self) -> str:
+        """A look that hangs is waited for by the next attempt too. Raises MooringError."""
+        if self._reading is None or self._reading.done():
+            self._reading = in_thread(self.target.token, "the token of a relay")
+        try:
+            async with asyncio.timeout(self._policy.token_s):
+                return await asyncio.shield(self._reading)
+        except TimeoutError:
+            raise Unavailable(
+                f"the token could not be read within {self._policy.token_s:g} s",
+                code="references_slow",
+                hint="unlock the keyring, or see whether the disk of the file answers",
+            ) from None
+
     # Being connected.
 
     async def _serve(self, socket: WebSocket, welcome: Welcome) -> tuple[int, str]:
@@ -299,20 +370,23 @@ class Agent:
             socket.abort()
             raise
         self._lost = asyncio.get_running_loop().create_future()
-        self._carrier = Carrier(self.link, socket, is_strict=False, on_lost=self._on_lost)
-        for message in self._too_early:
-            self.link.receive(message, strict=False)
-        self._too_early = []
-        socket.go_on()
+        self._carrier = carrier = Carrier(self.link, socket, is_strict=False, on_lost=self._on_lost)
         began = self._clock()
         self.state = State.CONNECTED
         self.connected_since = time.time()
         self._next_at = None
         self._conflicts = 0
         self._minimum_s = 0.0
+        self._keeps_trying = True
         self._hurry.clear()
         self.last_error = None
+        for message in self._too_early:
+            self.link.receive(message, strict=False)
+        self._too_early = []
+        socket.go_on()
         self._on_welcome(welcome)
+        if self._is_leaving:  # somebody said so while we dialled
+            self._say_goodbye(carrier)
         try:
             return await self._beat(self._lost)
         finally:
@@ -360,11 +434,14 @@ class Agent:
         self._carrier = None
         self._pings.clear()
         self.link.lose()
-        grace_s = self.welcome.grace_ms / 1000 if self.welcome is not None else 0.0
+        grace_ms = self.welcome.grace_ms if self.welcome is not None else 0
         loop = asyncio.get_running_loop()
-        self._grace = loop.call_later(grace_s, self._end_grace, self.link)
+        self._grace = loop.call_later(
+            min(max(0, grace_ms), LONGEST_GRACE_MS) / 1000, self._end_grace, self.link
+        )
         if self._lost is not None and not self._lost.done():
             self._lost.set_result((code, reason))
+        self._told_lost()
 
     def _end_grace(self, link: Link) -> None:
         if self._carrier is None and self.link is link:
@@ -381,7 +458,8 @@ class Agent:
                 self._hurry.clear()  # the link has outlived whatever has changed
         elif got.kind == Kind.RESTART:
             restart: Restart = read_json(got.payload, Restart)
-            self._minimum_s = min(max(0, restart.reconnect_in_ms) / 1000, self._policy.longest_delay_s)
+            longest_ms = int(self._policy.longest_delay_s * 1000)
+            self._minimum_s = min(max(0, restart.reconnect_in_ms), longest_ms) / 1000
 
     # Not being connected.
 
@@ -406,10 +484,31 @@ class Agent:
                 code="relay_refused",
                 hint="make a token there with: mooring relay token create NAME --servers …",
             ) from None
+        if error.status in NO_RELAYS:
+            self._note_stranger(self._no_relay(f"it answers with HTTP status {error.status}", _place(error)))
+            return
         wait = error.header(b"retry-after") or b""
         if wait.isdigit():
-            self._minimum_s = min(float(wait), self._policy.longest_delay_s)
-        self._note(MooringError(f"the relay answers {error.status}", code="relay_busy"))
+            self._minimum_s = min(float(wait[:9]), self._policy.longest_delay_s)
+        hint = ""
+        if error.status == UPGRADE_REQUIRED:
+            hint = "what is in front of the relay must pass WebSockets on"
+        self._note(MooringError(f"the relay answers {error.status}", code="relay_busy", hint=hint))
+
+    def _note_stranger(self, error: MooringError) -> None:
+        """It is not the relay who answers."""
+        if not self._keeps_trying:
+            raise error
+        self._note(error)
+
+    def _no_relay(self, why: str, place: str = "") -> MooringError:
+        return Unavailable(
+            f"{self.target.shown} is no relay: {why}",
+            code="not_a_relay",
+            hint=f"it says that it is at {place}: is the relay there?"
+            if place
+            else "give the address at which mooring relay is reached: wss://relay.example.com",
+        )
 
     def _refusal(self, code: int, reason: str) -> MooringError:
         """What a close means."""
@@ -441,6 +540,12 @@ class Agent:
         self._next_at = None
 
 
+def _place(refused: Refused) -> str:
+    """Where it leads elsewhere, if that can be shown."""
+    place = (refused.header(b"location") or b"").decode("latin-1")
+    return place if VISIBLE.fullmatch(place) else ""
+
+
 def _checked(token: str) -> bytes:
     """Nothing but a token: whatever is in a file by mistake is not sent, nor shown."""
     if TOKEN.fullmatch(token) is None:
@@ -460,8 +565,10 @@ class _Closed(Exception):
 
 
 def _read_welcome(message: bytes) -> Welcome:
-    got = next(split(message), None)
-    if got is None or got.kind != Kind.WELCOME:
-        raise BadEnvelope("the first envelope must be a welcome")
-    welcome: Welcome = read_json(got.payload, Welcome)
+    envelopes = [*split(message)]
+    if [got.kind for got in envelopes] != [Kind.WELCOME]:
+        raise BadEnvelope("the first message must be a welcome, and nothing else")
+    welcome: Welcome = read_json(envelopes[0].payload, Welcome)
+    if welcome.version != VERSION or not is_window(welcome.window):
+        raise BadEnvelope("the welcome does not say what it must")
     return welcome

@@ -9,13 +9,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Protocol, TypeVar
 
 from mooring.errors import MooringError
 from mooring.http.client import Client, ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.websocket_client import ClientSockets, Refused
+from mooring.relay.asked import Asked
 from mooring.relay.callers import MAX_SOCKET_MESSAGE_BYTES
 from mooring.relay.closing import TOO_LARGE, sayable
 from mooring.relay.link import Stream
@@ -29,8 +30,12 @@ __all__ = ["Answering", "Door"]
 
 log = logging.getLogger("mooring.relay")
 
+T = TypeVar("T")
+
 RETRY_S = 0.1
+QUIET_LOOK_S = 0.05
 CALLER_GONE = 1001
+MISTAKE = Reset("internal_error", "it failed at the workstation; its log says why", close=1011)
 
 
 class Door(Protocol):
@@ -63,22 +68,22 @@ class Answering:
         self._tasks: set[asyncio.Task[None]] = set()
         self._calling: set[asyncio.Task[None]] = set()
         """Of them, those that somebody waits for."""
+        self._talks: set[_SocketAnswer] = set()
+        """WebSockets that are open."""
         self._refusal: Reset | None = None
-        self._quiet = asyncio.Event()
-        self._quiet.set()
         self.name = ""
         """Under which the relay knows us."""
         self.calls = 0
 
     @property
     def in_flight(self) -> int:
-        """How many requests are being answered."""
-        return len(self._tasks)
+        """How many requests are being answered, and WebSockets open."""
+        return len(self._tasks) + len(self._talks)
 
     @property
     def calls_in_flight(self) -> int:
-        """How many of them are calls, rather than streams that only listen."""
-        return len(self._calling)
+        """How many of them are calls, or have some, rather than streams that only listen."""
+        return len(self._calling) + sum(talk.has_calls for talk in self._talks)
 
     def refuse_new(self, cause: str) -> None:
         """Take no more calls."""
@@ -86,8 +91,9 @@ class Answering:
         self._refusal = Reset("agent_leaving", text, not_executed=True)
 
     async def wait_quiet(self) -> None:
-        """Until no call is under way."""
-        await self._quiet.wait()
+        """Until no call is under way. There is no one place that knows: each WebSocket has its own."""
+        while self.calls_in_flight:  # noqa: ASYNC110
+            await asyncio.sleep(QUIET_LOOK_S)
 
     def open(self, stream: Stream, opening: Opening) -> None:
         """A caller asks."""
@@ -97,7 +103,7 @@ class Answering:
             return
         self.calls += 1
         if opening.websocket:
-            socket_answer = _SocketAnswer(stream, self._sockets)
+            socket_answer = _SocketAnswer(stream, self._talks.discard)
             stream.ear = socket_answer
             self._begin(self._bridge(socket_answer, opening), socket_answer, is_call=False)
         else:
@@ -125,16 +131,14 @@ class Answering:
         self._tasks.add(task)
         if is_call:
             self._calling.add(task)
-            self._quiet.clear()
-        task.add_done_callback(self._on_done)
+        task.add_done_callback(lambda task: self._on_done(task, answer.stream))
 
-    def _on_done(self, task: "asyncio.Task[None]") -> None:
+    def _on_done(self, task: "asyncio.Task[None]", stream: Stream) -> None:
         self._tasks.discard(task)
         self._calling.discard(task)
-        if not self._calling:
-            self._quiet.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a call of a caller failed inside Mooring", exc_info=error)
+            stream.reset(MISTAKE)  # whatever went wrong with it: its caller hears of it
 
     async def _answer(self, answer: "_Answer", opening: Opening) -> None:
         stream = answer.stream
@@ -146,9 +150,6 @@ class Answering:
         except MooringError as error:
             stream.reset(Reset("server_unreachable", error.message, not_executed=True))
             return
-        except Exception:
-            stream.reset(Reset("internal_error", "it failed at the workstation; its log says why"))
-            raise
         try:
             stream.head(Head(response.status, headers_as_text(_kept(response.headers))))
             async for piece in response:
@@ -157,17 +158,21 @@ class Answering:
                     await answer.until_writable()
             stream.end()
         except AnswerLost as error:
-            stream.reset(Reset("answer_lost", error.message))
+            stream.close(Reset("answer_lost", error.message))
         finally:
             response.close()
 
     async def _request(self, opening: Opening, body: bytes) -> ClientResponse:
-        target = f"/{opening.server}/{opening.path}" + (f"?{opening.query}" if opening.query else "")
+        return await self._sent(
+            lambda client: client.request(opening.method, _target(opening), self._headers(opening), body)
+        )
+
+    async def _sent(self, ask: Callable[[Client], Awaitable[T]]) -> T:
+        """What comes of it, once it gets out. Raises MooringError."""
         give_up_at = asyncio.get_running_loop().time() + self._policy.local_s
         while True:
             try:
-                client = await self._door.client()
-                return await client.request(opening.method, target, self._headers(opening), body)
+                return await ask(await self._door.client())
             except NotSent:
                 self._door.doubt()
                 if asyncio.get_running_loop().time() > give_up_at:
@@ -175,20 +180,18 @@ class Answering:
             await asyncio.sleep(RETRY_S)
 
     def _headers(self, opening: Opening) -> Headers:
-        try:
-            fields = request_fields(text_as_headers(opening.headers))
-        except ValueError:
-            fields = []
+        fields = request_fields(text_as_headers(opening.headers))  # `_judge` has seen that they can be
         return [*fields, *self._door.headers(opening.caller, f"/{self.name}" if self.name else "")]
 
     async def _bridge(self, answer: "_SocketAnswer", opening: Opening) -> None:
         """A WebSocket to the local server; from then on its callbacks do the work."""
-        target = f"/{opening.server}/{opening.path}" + (f"?{opening.query}" if opening.query else "")
         offered = dict(opening.headers).get("sec-websocket-protocol", "").split(",")[0].strip()
         try:
-            client = await self._door.client()
-            headers = self._headers(opening)
-            socket = await self._sockets.open(client.origin, target, headers, subprotocol=offered)
+            socket = await self._sent(
+                lambda client: self._sockets.open(
+                    client.origin, _target(opening), self._headers(opening), subprotocol=offered
+                )
+            )
         except Refused as error:
             answer.stream.head(Head(error.status))
             answer.stream.end()
@@ -199,6 +202,7 @@ class Answering:
         except MooringError as error:
             answer.stream.reset(Reset("server_unreachable", error.message, not_executed=True))
             return
+        self._talks.add(answer)
         answer.begin(socket, offered)
 
     async def aclose(self) -> None:
@@ -257,9 +261,11 @@ class _Answer:
 class _SocketAnswer:
     """The ear of a connection that is a WebSocket."""
 
-    def __init__(self, stream: Stream, sockets: ClientSockets) -> None:
+    def __init__(self, stream: Stream, on_done: Callable[["_SocketAnswer"], None]) -> None:
         self.stream = stream
         self.task: asyncio.Task[None] | None = None
+        self._on_done = on_done
+        self._asked = Asked()
         self._socket: WebSocket | None = None
         self._early: list[bytes] = []
         """Messages that came before the local server has said yes: no more than the window holds."""
@@ -267,10 +273,16 @@ class _SocketAnswer:
         self._begun_bytes = 0
         self._unread_bytes = 0
 
+    @property
+    def has_calls(self) -> bool:
+        """Somebody waits for an answer."""
+        return bool(self._asked)
+
     def begin(self, socket: WebSocket, subprotocol: str) -> None:
         """The local server has said yes."""
         if self.stream.is_over:
             socket.close(CALLER_GONE, "the caller has gone")
+            self._on_done(self)
             return
         self._socket = socket
         socket.on_message = self._on_message
@@ -296,13 +308,17 @@ class _SocketAnswer:
             return
         if not more:
             send = self._early.append if self._socket is None else self._socket.send
-            send(b"".join(self._begun))
+            message = b"".join(self._begun)
+            self._asked.hear_caller(message)
+            send(message)
             self._begun.clear()
             self._begun_bytes = 0
         self._read_on()
 
     def on_end(self) -> None:
         """The caller says no more."""
+        if self.task is not None:
+            self.task.cancel()
         self.stream.end()
         self._close(1000, "")
 
@@ -318,10 +334,12 @@ class _SocketAnswer:
             self._socket.go_on()
 
     def _close(self, code: int, reason: str) -> None:
+        self._on_done(self)
         if self._socket is not None:
             self._socket.close(sayable(code, CALLER_GONE), reason)
 
     def _on_message(self, message: bytes) -> None:
+        self._asked.hear_server(message)
         self.stream.send(message)
         if not self.stream.writable and self._socket is not None:
             self._socket.hold()
@@ -332,7 +350,12 @@ class _SocketAnswer:
             self.stream.consumed(count)
 
     def _on_closed(self, code: int, reason: str) -> None:
-        self.stream.reset(Reset("closed", reason, close=code))
+        self._on_done(self)
+        self.stream.close(Reset("closed", reason, close=code))
+
+
+def _target(opening: Opening) -> str:
+    return f"/{opening.server}/{opening.path}" + (f"?{opening.query}" if opening.query else "")
 
 
 def _kept(headers: Headers) -> Headers:

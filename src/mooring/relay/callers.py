@@ -6,18 +6,17 @@
 - A connection that is cut gets an end in words if that is possible, and a visible one if it is not.
 """
 
+import asyncio
 from collections.abc import Callable
 
-from mooring.errors import RemoteProtocolError
 from mooring.http.head import may_be_sent
+from mooring.relay.asked import Asked
 from mooring.relay.closing import TOO_LARGE, sayable
 from mooring.relay.link import Stream
 from mooring.relay.passing_on import answer_fields, request_fields
 from mooring.relay.refusals import call_id, error_event, error_message, refusal
 from mooring.relay.words import Head, Opening, Reset, headers_as_text, text_as_headers
-from mooring.wire import jsonrpc
 from mooring.wire.http import Exchange, Headers, Request, Response
-from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.websocket import WebSocket
 
 __all__ = ["HttpCaller", "SocketCaller", "opening_of"]
@@ -29,8 +28,6 @@ EVENTS = b"text/event-stream"
 REPLACED = "agent_replaced"
 CUT = 1011
 Done = Callable[["HttpCaller | SocketCaller"], None]
-MAX_ASKED = 1000
-"""Calls under way on one WebSocket that are told of a cut; more are told by the close."""
 MAX_SOCKET_MESSAGE_BYTES = 64 * 1024 * 1024
 """Of one message on a caller's WebSocket, as of a request's body."""
 
@@ -117,11 +114,8 @@ class HttpCaller:
     def on_head(self, head: Head) -> None:
         """The answer begins."""
         assert self._stream is not None  # noqa: S101 - `begin` comes first
-        try:
-            fields = text_as_headers(head.headers)
-        except ValueError:
-            fields = []
-        if self._head[0] or not 200 <= head.status <= 599 or not all(map(may_be_sent, fields)):
+        fields = _fields(head)
+        if self._head[0] or not 200 <= head.status <= 599 or fields is None:
             self._stream.give_up(Reset("bad_answer", "the agent's answer cannot be passed on"))
             return
         length = next((value for name, value in fields if name == b"content-length"), b"")
@@ -210,20 +204,25 @@ class HttpCaller:
 class SocketCaller:
     """A caller that wants a WebSocket: it gets one when the agent's server has said yes.
 
-    Of its messages the envelope is read, no more: each call that is under way when it is cut gets an error.
+    Each call that is under way when it is cut gets an error.
     """
 
-    def __init__(self, exchange: Exchange, on_done: Done) -> None:
+    def __init__(
+        self, exchange: Exchange, on_done: Done, measure: Callable[[int], float] = lambda count: 0.0
+    ) -> None:
+        """`measure` says of so many bytes for how long nothing more is to be read."""
         self._exchange = exchange
         self._on_done = on_done
+        self._measure = measure
+        self._resting: asyncio.TimerHandle | None = None
+        """It has sent too much, and is not read for a while."""
         self._stream: Stream | None = None
         self._socket: WebSocket | None = None
         self._begun: list[bytes] = []
         self._begun_bytes = 0
         self._unread_bytes = 0
         self._is_over = False
-        self._asked: dict[Id, None] = {}
-        """Calls that are not answered."""
+        self._asked = Asked()
 
     @property
     def is_call(self) -> bool:
@@ -274,13 +273,14 @@ class SocketCaller:
             message = b"".join(self._begun)
             self._begun.clear()
             self._begun_bytes = 0
-            self._note_answer(message)
+            self._asked.hear_server(message)
             self._socket.send(message)
         self._read_on()
 
     def on_end(self) -> None:
         """The server closed it, without a code."""
-        self.on_reset(Reset("closed", close=1000))
+        assert self._stream is not None  # noqa: S101
+        self._stream.give_up(Reset("closed", close=1000))
 
     def on_reset(self, reset: Reset) -> None:
         """It is over."""
@@ -288,13 +288,14 @@ class SocketCaller:
             for id in self._asked:
                 self._socket.send(error_message(reset, id))
             self._socket.close(sayable(reset.close, CUT), reset.message)
+            self._socket.go_on()  # its goodbye is heard, if it had to wait before
         elif not self._is_over:
             self._exchange.respond(refusal(reset, None))
         self._finish()
 
     def on_writable(self) -> None:
         """The agent takes more: the caller may say more."""
-        if self._socket is not None:
+        if self._socket is not None and self._resting is None:
             self._socket.go_on()
 
     def _refuse_as(self, head: Head) -> None:
@@ -306,18 +307,24 @@ class SocketCaller:
         )
         self._finish()
 
-    def _note_answer(self, message: bytes) -> None:
-        if self._asked and (envelope := _envelope(message)) is not None and envelope.is_response:
-            self._asked.pop(envelope.request_id, None)
-
     def _on_message(self, message: bytes) -> None:
         if self._stream is not None:
-            envelope = _envelope(message)
-            if envelope is not None and envelope.is_request and len(self._asked) < MAX_ASKED:
-                self._asked[envelope.request_id] = None
+            self._asked.hear_caller(message)
             self._stream.send(message)
-            if not self._stream.writable and self._socket is not None:
-                self._socket.hold()
+            if self._socket is not None:
+                self._hold_back(self._socket, self._stream, self._measure(len(message)))
+
+    def _hold_back(self, socket: WebSocket, stream: Stream, wait_s: float) -> None:
+        """Who says more than the agent takes, or its token allows, is not read for a while."""
+        if wait_s or not stream.writable:
+            socket.hold()
+        if wait_s and self._resting is None:
+            self._resting = asyncio.get_running_loop().call_later(wait_s, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = None
+        if self._stream is not None and self._stream.writable:
+            self.on_writable()
 
     def _read_on(self) -> None:
         # Pieces of a message count as read: it could not become whole otherwise.
@@ -343,12 +350,15 @@ class SocketCaller:
         if not self._is_over:
             self._is_over = True
             self._exchange.on_disconnect = None
+            if self._resting is not None:
+                self._resting.cancel()
             self._on_done(self)
 
 
-def _envelope(message: bytes) -> Envelope | None:
-    """None: it is no message of JSON-RPC, or a batch; its two ends know what it is."""
+def _fields(head: Head) -> Headers | None:
+    """None: no header can hold them."""
     try:
-        return jsonrpc.parse(message)
-    except RemoteProtocolError:
+        fields = text_as_headers(head.headers)
+    except ValueError:
         return None
+    return fields if all(map(may_be_sent, fields)) else None

@@ -59,8 +59,7 @@ class Keeper:
         self.calls = 0
         self.round_trip_s: float | None = None
         self._policy = policy
-        self._meter = meter
-        self._slowed = counters.find("slowed_total")
+        self._measure = meter.counting(counters.find("slowed_total"))
         self._lost = counters.find("links_lost_total", kind)
         self._bad = counters.find("bad_envelopes_total")
         self._bad_counted = 0
@@ -179,13 +178,6 @@ class Keeper:
         self._on_gone(self)
         # The two know each other: without this only the collector would find them.
         self.link.on_word = self.link.on_open = None
-
-    def _measure(self, count: int) -> float:
-        """So much was read: for how long nothing more is to be."""
-        wait_s = self._meter.count(count)
-        if wait_s:
-            self._slowed.value += 1
-        return wait_s
 
     # When the socket is lost.
 

@@ -12,7 +12,7 @@ Invariants:
 - Bounded in bytes: what a connection has under way, by the peer's credit; what is kept for sending again, by
   `MAX_UNACKNOWLEDGED_BYTES`; what waits in a connection's queue is its owner's (`Stream.writable`).
 - A connection is over when both halves have ended, or either side has reset it. What still comes for it is
-  dropped, and counted as stray.
+  dropped, and counted as stray. A reset overtakes what waits, unless it says how all of that ends (`close`).
 """
 
 import logging
@@ -58,8 +58,6 @@ OPEN, HEAD, DATA, END, RESET, CREDIT = (
 )
 ACK = int(Kind.ACK)
 DAMAGED = Reset("link_damaged", "the other end of the link left something out", close=1011)
-
-
 BROKEN = Reset("internal_error", "it failed inside Mooring; the log says why", close=1011)
 
 
@@ -128,6 +126,7 @@ class Stream:
         "id",
         "is_call",
         "is_over",
+        "is_socket",
         "queued_bytes",
     )
 
@@ -137,6 +136,8 @@ class Stream:
         self.is_over = False
         self.is_call = True
         """Somebody waits for an answer on it; otherwise it is a stream that may stand still for a while."""
+        self.is_socket = False
+        """A WebSocket: any of its messages may be a call."""
         self.queued_bytes = 0
         """Of data that was not put on the link yet."""
         self._link = link
@@ -161,15 +162,14 @@ class Stream:
         """Less than the high-water mark waits."""
         return self.queued_bytes < HIGH_WATER_BYTES
 
-    @property
-    def is_sent(self) -> bool:
-        """All of what is to be done was put on the link: it may be done. Before that it certainly is not."""
-        return self._said_all
-
     def with_what_is_known(self, reset: Reset) -> Reset:
-        """The same reset, and whether it can have been done: nothing is that was not sent whole."""
-        done = "" if self._said_all else "; the call was not executed"
-        return Reset(reset.reason, reset.message + done, reset.close or 1011, not_executed=not self._said_all)
+        """The same reset, and whether it can have been done: nothing is that was not sent whole.
+
+        Of a WebSocket's messages nobody notes which were sent: from its beginning on any may have been done.
+        """
+        is_unsent = not (self._is_opened if self.is_socket else self._said_all)
+        done = "; the call was not executed" if is_unsent else ""
+        return Reset(reset.reason, reset.message + done, reset.close or 1011, not_executed=is_unsent)
 
     # What the owner says.
 
@@ -201,6 +201,15 @@ class Stream:
         if self._is_opened:
             self._link.urgent(RESET, self.id, write_json(reset))
         self._forget()
+
+    def close(self, reset: Reset) -> None:
+        """It is over when all that was said is with the peer; nothing is heard of it any more."""
+        if not self._queue or not self._speaks:
+            self.reset(reset)
+        else:
+            self.ear = DEAF
+            self._put(RESET, write_json(reset))
+            self._speaks = False
 
     def give_up(self, reset: Reset) -> None:
         """It is over: both ends are told."""
@@ -247,6 +256,7 @@ class Stream:
         """A turn: put at most `MAX_DATA_BYTES` into `parts`; how many."""
         link, queue, count = self._link, self._queue, 0
         self._is_opened = True
+        is_closed = False
         while queue and count < MAX_DATA_BYTES:
             kind, flags, payload = queue[0]
             if kind == DATA:
@@ -265,9 +275,13 @@ class Stream:
                 queue.popleft()
                 if kind == END:
                     self._said_all = True
+                elif kind == RESET:
+                    is_closed = True
             count += link.put(kind, flags, self.id, payload, parts)
         self._is_in_line = False
-        if queue:
+        if is_closed:
+            self._forget()
+        elif queue:
             self._line_up()
         elif not self._speaks:
             self._settle()
@@ -329,7 +343,6 @@ class Link:
         "_last_id",
         "_resending",
         "_sent",
-        "_told_bytes",
         "_unacknowledged",
         "_unacknowledged_bytes",
         "_untold",
@@ -391,7 +404,7 @@ class Link:
         """A new connection."""
         stream = self._make(self._next_id())
         stream.ear = ear
-        stream.is_call = _is_call(opening)
+        stream.is_call, stream.is_socket = _is_call(opening), opening.websocket
         stream._put(OPEN, write_json(opening))
         return stream
 
@@ -431,13 +444,13 @@ class Link:
                 try:
                     self._hear(*got)
                 except BadEnvelope:
-                    self.bad += 1
                     if strict:
                         raise
+                    self.bad += 1
         except BadEnvelope:
+            self.bad += 1
             if strict:
                 raise
-            self.bad += 1
         self._untold += len(message)
         if self._untold >= ACKNOWLEDGE_BYTES or self.received - self._acknowledged >= ACKNOWLEDGE_ENVELOPES:
             self.acknowledge()
@@ -547,7 +560,7 @@ class Link:
         opening: Opening = read_json(payload, Opening)
         stream = self._make(connection)
         stream._is_opened = True
-        stream.is_call = _is_call(opening)
+        stream.is_call, stream.is_socket = _is_call(opening), opening.websocket
         try:
             self.on_open(stream, opening)
         except Exception:

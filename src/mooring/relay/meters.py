@@ -56,6 +56,17 @@ class ByteMeter:
         beyond_s = full_at - self._burst_s - now
         return beyond_s if beyond_s > 0.0 else 0.0
 
+    def counting(self, slowed: "Count") -> Callable[[int], float]:
+        """`count`, for a connection that is counted each time that it is slowed."""
+
+        def count(amount_bytes: int) -> float:
+            wait_s = self.count(amount_bytes)
+            if wait_s:
+                slowed.value += 1
+            return wait_s
+
+        return count
+
     def wait_s(self) -> float:
         """For how long nothing should be read from a connection that begins now."""
         return max(0.0, self._full_at - self._burst_s - self._clock())

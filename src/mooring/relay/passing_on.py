@@ -3,27 +3,13 @@
 import re
 
 from mooring.relay.words import Opening
-from mooring.wire.http import Headers
+from mooring.wire.http import HOP_BY_HOP, Headers
 
 __all__ = ["PATHS", "answer_fields", "is_one_request", "request_fields"]
 
 PATHS = frozenset({"mcp", "sse", "messages", "ws"})
 """What a server has; see the URL map of the architecture."""
 
-_HOP = frozenset(
-    {
-        b"connection",
-        b"content-length",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
 # The relay has judged these; the workstation's own server is asked by the agent, as whom the relay says.
 _JUDGED = frozenset(
     {
@@ -64,7 +50,7 @@ def request_fields(headers: Headers) -> Headers:
     return [
         (name, value)
         for name, value in headers
-        if name not in _HOP and name not in _JUDGED and not name.startswith(_OURS)
+        if name not in HOP_BY_HOP and name not in _JUDGED and not name.startswith(_OURS)
     ]
 
 
@@ -73,5 +59,7 @@ def answer_fields(headers: Headers) -> Headers:
     return [
         (name, value)
         for name, value in headers
-        if name not in _HOP and name not in _RESPONSE_ONLY and not name.startswith((b"mooring-", b"sec-"))
+        if name not in HOP_BY_HOP
+        and name not in _RESPONSE_ONLY
+        and not name.startswith((b"mooring-", b"sec-"))
     ]

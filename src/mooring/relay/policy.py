@@ -60,6 +60,10 @@ class AgentPolicy:
     """How often the distance is measured."""
     probe_s: float = 3.0
     """After a change of network: if the relay does not answer within this, the link is given up."""
+    token_s: float = 10.0
+    """For the token to be read: a keyring may wait for its user."""
+    goodbye_s: float = 2.0
+    """For the relay to hear our goodbye."""
     local_s: float = 10.0
     """For a local server's port to be there: a daemon that is being restarted."""
     max_body_bytes: int = 64 * 1024 * 1024

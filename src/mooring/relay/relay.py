@@ -72,6 +72,7 @@ class Relay:
         self.registry = Registry()
         self.counters = make_counters()
         self._passed_on = self.counters.find("calls_total", "passed_on")
+        self._slowed = self.counters.find("slowed_total")
         self.meters = meters
         self.started_at = time.time()
         self._book = book
@@ -214,7 +215,7 @@ class Relay:
         self._passed_on.value += 1
         caller: Caller
         if opening.websocket:
-            caller = SocketCaller(exchange, self._forget)
+            caller = SocketCaller(exchange, self._forget, self.meters.of(grant.id).counting(self._slowed))
         else:
             caller = HttpCaller(exchange, self._forget, self._serve_caller)
         self._callers[caller] = grant

@@ -1,6 +1,8 @@
 """Two connections made one: what comes on either goes out on the other, no faster than that takes it."""
 
-from mooring.relay.link import Ear, Stream
+from collections.abc import Callable
+
+from mooring.relay.link import Stream
 from mooring.relay.words import Head, Reset
 
 __all__ = ["splice"]
@@ -9,11 +11,12 @@ __all__ = ["splice"]
 class _Half:
     """The ear of one that speaks to the other."""
 
-    __slots__ = ("_from", "_owed", "_to")
+    __slots__ = ("_end", "_from", "_owed", "_to")
 
-    def __init__(self, heard: Stream, to: Stream) -> None:
+    def __init__(self, heard: Stream, to: Stream, end: Callable[[Reset], None]) -> None:
         self._from = heard
         self._to = to
+        self._end = end
         self._owed = 0
 
     def on_head(self, head: Head) -> None:
@@ -32,7 +35,7 @@ class _Half:
         self._to.end()
 
     def on_reset(self, reset: Reset) -> None:
-        self._to.reset(reset)
+        self._end(reset)
 
     def on_writable(self) -> None:
         """It is the other direction that may go on."""
@@ -47,11 +50,7 @@ class _Half:
             self._from.consumed(owed)
 
 
-def ear_of(heard: Stream, to: Stream) -> Ear:
-    """Whoever hears `heard` tells `to`."""
-    return _Half(heard, to)
-
-
-def splice(one: Stream, other: Stream) -> None:
-    """Join them, for good."""
-    one.ear, other.ear = ear_of(one, other), ear_of(other, one)
+def splice(caller: Stream, server: Stream) -> None:
+    """Join them, for good. What a server said before its end is its caller's; who has gone wants nothing."""
+    caller.ear = _Half(caller, server, server.reset)
+    server.ear = _Half(server, caller, caller.close)

@@ -11,11 +11,9 @@ Invariants:
 When a token was last used is not in it: that would be a write for every use.
 """
 
-import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -35,6 +33,7 @@ from mooring.relay.tokens import (
     parse_calls,
     parse_servers,
 )
+from mooring.secrets.whole_files import waiting_lock, write_whole
 
 __all__ = ["MAX_LIFETIME_S", "Created", "TokenFile", "TokenRecord", "TokensDamaged", "Wanted", "read_tokens"]
 
@@ -46,7 +45,6 @@ LAST_MOMENT = 253402300799.0
 """Of the year 9999."""
 LOCK_S = 5.0
 """For another command that is writing."""
-LOOK_AGAIN_S = 0.02
 VERSION = 1
 
 Moment = Annotated[float, Meta(ge=0, le=LAST_MOMENT)]
@@ -206,58 +204,26 @@ class TokenFile:
                 code="too_many_tokens",
                 hint="revoke some: mooring relay token revoke NAME",
             )
-        begun = self.path.with_name(f"{self.path.name}.new")
         try:
-            begun.unlink(missing_ok=True)  # of somebody who was killed
-            descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            begun.replace(self.path)
-            _sync_directory(self.path.parent)
+            write_whole(self.path, data)
         except OSError as error:
-            with suppress(OSError):
-                begun.unlink(missing_ok=True)
             raise _unusable(self.path, error) from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """One at a time."""
-        try:
-            lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise _unusable(self.path, error) from None
-        try:
-            _wait_for(lock)
-            yield
-        finally:
-            os.close(lock)
-
-
-def _wait_for(lock: int) -> None:
-    give_up_at = time.monotonic() + LOCK_S
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= give_up_at:
+        with ExitStack() as stack:
+            try:
+                is_alone = stack.enter_context(waiting_lock(self.path.with_suffix(".lock"), LOCK_S))
+            except OSError as error:
+                raise _unusable(self.path, error) from None
+            if not is_alone:
                 raise Unavailable(
                     "another command is writing tokens, and does not finish",
                     code="tokens_busy",
                     hint="try again",
-                ) from None
-        time.sleep(LOOK_AGAIN_S)
-
-
-def _sync_directory(directory: Path) -> None:
-    """So that the new name outlives a crash of the system."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+                )
+            yield
 
 
 def _damaged(path: Path) -> TokensDamaged:

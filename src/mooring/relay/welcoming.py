@@ -32,7 +32,7 @@ from mooring.relay.meters import Counters, Meters
 from mooring.relay.policy import RelayPolicy
 from mooring.relay.registry import Registry
 from mooring.relay.tokens import Grant, is_name
-from mooring.relay.words import Hello, Opening, Reset
+from mooring.relay.words import Hello, Opening, Reset, is_window
 from mooring.wire.http import Exchange, Headers, Request, Response
 from mooring.wire.websocket import WebSocket
 
@@ -289,7 +289,8 @@ class Welcoming:
             )
         except BadEnvelope as error:
             # The two ends do not remember the same: what was open is over, and it may begin anew.
-            self._refuse(arrival, FAILED, str(error), "protocol_error")
+            self._counters.add("upgrades_total", keeper.kind, "protocol_error")
+            arrival.refuse(FAILED, str(error))
             keeper.leave(Reset("link_damaged", str(error)), FAILED, str(error))
             return
         if keeper.kind == AGENT:
@@ -324,8 +325,4 @@ class Welcoming:
 
 
 def _is_sensible(hello: Hello) -> bool:
-    return (
-        0 < len(hello.instance) <= MAX_INSTANCE
-        and 1024 <= hello.window <= 64 * 1024 * 1024
-        and hello.received >= 0
-    )
+    return 0 < len(hello.instance) <= MAX_INSTANCE and is_window(hello.window) and hello.received >= 0

@@ -15,12 +15,15 @@ __all__ = [
     "Restart",
     "Welcome",
     "headers_as_text",
+    "is_window",
     "text_as_headers",
 ]
 
 WINDOW_BYTES = 256 * 1024
 """What may be under way to a peer on one connection before it has said that it took some of it: at 100 ms of
 distance that is 2.5 MB a second, and a connection whose reader sleeps holds no more than that."""
+
+LEAST_WINDOW_BYTES, MOST_WINDOW_BYTES = 1024, 64 * 1024 * 1024
 
 Fields = list[tuple[str, str]]
 
@@ -111,6 +114,11 @@ class Goodbye(msgspec.Struct, omit_defaults=True):
     """An agent goes for good: nobody need wait for it."""
 
     reason: str = ""
+
+
+def is_window(size_bytes: int) -> bool:
+    """Can anybody mean that?"""
+    return LEAST_WINDOW_BYTES <= size_bytes <= MOST_WINDOW_BYTES
 
 
 def headers_as_text(headers: Headers) -> Fields:

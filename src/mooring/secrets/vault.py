@@ -11,11 +11,9 @@ Invariants:
 A secret that is in the system's keyring is in the file with its name only, because keyrings cannot be listed.
 """
 
-import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +22,7 @@ import msgspec
 
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.secrets import system_keyring
+from mooring.secrets.whole_files import waiting_lock, write_whole
 
 __all__ = ["MAX_VALUE_BYTES", "Kept", "Vault", "VaultDamaged"]
 
@@ -32,7 +31,6 @@ MAX_VALUE_BYTES = 64 * 1024
 MAX_FILE_BYTES = 4 * 1024 * 1024
 LOCK_S = 5.0
 """For another command that is writing."""
-LOOK_AGAIN_S = 0.02
 VERSION = 1
 FILE, KEYRING = "file", "keyring"
 
@@ -153,48 +151,26 @@ class Vault:
                 code="too_many_secrets",
                 hint="remove some: mooring secret rm NAME",
             )
-        begun = self.path.with_name(f"{self.path.name}.new")
         try:
-            begun.unlink(missing_ok=True)  # of somebody who was killed
-            descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            begun.replace(self.path)
-            _sync_directory(self.path.parent)
+            write_whole(self.path, data)
         except OSError as error:
-            with suppress(OSError):
-                begun.unlink(missing_ok=True)
             raise self._unusable(error) from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """One at a time."""
-        try:
-            lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise self._unusable(error) from None
-        try:
-            self._wait_for(lock)
-            yield
-        finally:
-            os.close(lock)
-
-    def _wait_for(self, lock: int) -> None:
-        give_up_at = time.monotonic() + LOCK_S
-        while True:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= give_up_at:
-                    raise Unavailable(
-                        "another command is writing secrets, and does not finish",
-                        code="secrets_busy",
-                        hint="try again",
-                    ) from None
-            time.sleep(LOOK_AGAIN_S)
+                is_alone = stack.enter_context(waiting_lock(self.path.with_suffix(".lock"), LOCK_S))
+            except OSError as error:
+                raise self._unusable(error) from None
+            if not is_alone:
+                raise Unavailable(
+                    "another command is writing secrets, and does not finish",
+                    code="secrets_busy",
+                    hint="try again",
+                )
+            yield
 
     def _set_aside(self) -> Path:
         stamp = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -218,12 +194,3 @@ class Vault:
 
 class _Version(msgspec.Struct):
     version: int
-
-
-def _sync_directory(directory: Path) -> None:
-    """So that the new name outlives a crash of the system."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

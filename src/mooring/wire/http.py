@@ -24,8 +24,23 @@ from msgspec import Struct
 
 from mooring.wire.websocket import WebSocket
 
-__all__ = ["App", "Exchange", "Head", "Headers", "Request", "Response"]
+__all__ = ["HOP_BY_HOP", "App", "Exchange", "Head", "Headers", "Request", "Response"]
 
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"content-length",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""Fields between two neighbours only, and what frames a message: whoever passes it on says his own."""
 Headers = list[tuple[bytes, bytes]]
 """Header fields; names are lower case."""
 

@@ -225,7 +225,6 @@ async def test_an_address_that_is_none(tmp_path: Path) -> None:
 
 async def test_a_relay_that_is_not_there_is_tried_again_and_said_once(tmp_path: Path) -> None:
     async with place(tmp_path, {"demo": DEMO}, connect=False) as there:
-        daemon = (await there.told("daemon", "status"))["port"]
         assert await there.relay.end() == 0
         async with begun(there.command("connect", there.address, token=there.laptop)) as agent:
             async with within():
@@ -242,12 +241,23 @@ async def test_a_relay_that_is_not_there_is_tried_again_and_said_once(tmp_path: 
             await agent.logged("connected")
             await echoes(there)
             assert await agent.end() == 0
-        # Somebody is there, who is no relay.
-        elsewhere = f"ws://127.0.0.1:{daemon}"
-        async with begun(there.command("connect", elsewhere, token=there.laptop)) as agent:
-            async with within():
-                await agent.message(lambda line: "answers 404" in line["message"])
-            assert await agent.end() == 0 and not agent.words
+
+
+async def test_who_is_no_relay_is_told_at_once(tmp_path: Path) -> None:
+    async with place(tmp_path, {"demo": DEMO}, connect=False) as there:
+        daemon = (await there.told("daemon", "status"))["port"]
+        elsewhere, given = f"ws://127.0.0.1:{daemon}", {"MOORING_RELAY_TOKEN": there.laptop}
+        said = f"{elsewhere} is no relay: it answers with HTTP status 404"
+        for how in ((), ("--client", "--server", "laptop/demo")):
+            status, _, err = await there.run("connect", elsewhere, *how, **given)
+            assert status == 1 and f"error: {said}" in err and "hint: give the address" in err, err
+        status, out, err = await there.run("connect", elsewhere, "--background", **given)
+        assert (status, out) == (1, "") and said in err and f"connect stop {elsewhere}" in err, err
+        [told] = await there.told("connect", "status")
+        assert told["state"] in ("waiting", "dialling") and told["last_error_code"] == "not_a_relay"
+        assert said in (await there.run("connect", "status"))[2]
+        await there.done("connect", "stop")
+        assert await there.told("connect", "status") == []
 
 
 async def test_two_with_one_token(tmp_path: Path) -> None:
@@ -272,7 +282,7 @@ async def test_calls_under_way_at_the_end(tmp_path: Path, who: str, number: sign
     async with place(tmp_path, {"demo": DEMO}) as there:
         command = there.relay if who == "relay" else there.agent
         async with calling(there) as client:
-            call = sleeping(client, 1.0)
+            call = sleeping(client, 5.0)
             await in_flight(there)
             assert await command.end(number) == 0, command.told()
             assert "result" in await call
@@ -296,10 +306,13 @@ async def test_the_end_of_a_client_of_ours(tmp_path: Path) -> None:
     async with place(tmp_path, {"demo": DEMO}) as there:
         port = free_port()
         words = ("connect", there.address, "--client", "--server", "laptop/demo", "--port", str(port))
-        for seconds, options, status in ((0.5, (), 0), (LONG_S, ("--drain-timeout", "300ms"), 3)):
+        for seconds, options, status in ((5.0, (), 0), (LONG_S, ("--drain-timeout", "300ms"), 3)):
             async with begun(there.command(*words, *options, token=there.phone)) as command:
                 assert await command.printed("http://") == f"http://127.0.0.1:{port}/laptop/demo/mcp"
                 async with client_of(port, path="/laptop/demo/mcp") as client:
+                    [told] = [one for one in await there.told("connect", "status") if one["name"] == "phone"]
+                    assert (told["held_by"], told["servers"]) == ("client", ["laptop/demo"])
+                    assert told["urls"] == {"laptop/demo": f"http://127.0.0.1:{port}/laptop/demo/mcp"}
                     call = sleeping(client, seconds)
                     await until_open(there)
                     assert await command.end() == status, command.told()
@@ -324,7 +337,7 @@ async def until_open(there: Place) -> None:
 async def test_a_restart_loses_no_call(tmp_path: Path) -> None:
     async with place(tmp_path, {"demo": DEMO}) as there, calling(there) as client:
         before = await there.told("relay", "status")
-        call = sleeping(client, 1.0)
+        call = sleeping(client, 5.0)
         await in_flight(there)
         restarting = asyncio.create_task(there.done("relay", "restart"))
         assert "result" in await call

@@ -6,7 +6,7 @@ import click
 
 from mooring.cli.names import KnownName
 from mooring.cli.servers.commands import as_json, examples
-from mooring.cli.terminal.layout import SectionedCommand, log_options, section
+from mooring.cli.terminal.layout import ParentCommand, log_options, section
 from mooring.cli.values import Parsed, parse_duration, parse_name
 
 __all__ = ["connect"]
@@ -18,13 +18,42 @@ who = section("Who we are")
 how = section("How it runs")
 
 
+class _Address(click.Argument):
+    """Of the relay; it is no part of the commands beside it."""
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Asked for by them too."""
+        return super().get_usage_pieces(ctx) if isinstance(ctx.command, ConnectGroup) else []
+
+
+class ConnectGroup(ParentCommand):
+    """A command that takes an address, or the name of a command below it as its first word."""
+
+    allow_extra_args = False
+    allow_interspersed_args = True
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Of the command that is meant."""
+        if args and args[0] in self.commands:
+            around = click.Context(self, info_name=info_name, parent=parent)
+            return self.commands[args[0]].make_context(args[0], args[1:], parent=around, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Of the address."""
+        return click.Command.collect_usage_pieces(self, ctx)
+
+
 def _parse_server(text: str) -> str:
     """NAME, of one here; or, for --client, AGENT/NAME of one there."""
     return "/".join(map(parse_name, text.split("/", 1)))
 
 
-@click.command(
-    cls=SectionedCommand,
+@click.group(
+    cls=ConnectGroup,
+    invoke_without_command=True,
     short_help="Make servers here reachable through a relay.",
     epilog=examples(
         "MOORING_RELAY_TOKEN=… mooring connect wss://relay.example.com",
@@ -34,12 +63,11 @@ def _parse_server(text: str) -> str:
     )
     + "\n\b\nExit status:\n"
     "  0  ended as asked\n"
-    "  1  the relay cannot be used\n"
+    "  1  there is no relay at that address; with --background: not connected yet\n"
     "  2  wrong usage or configuration, or the relay refuses the token\n"
     "  3  a call was cut off at the deadline of a shutdown\n",
 )
-@click.argument("relay", metavar="WSS-URL|status|stop")
-@click.argument("which", required=False, metavar="[WSS-URL]")
+@click.argument("relay", cls=_Address, metavar="WSS-URL")
 @what(
     "--server",
     "servers",
@@ -87,17 +115,44 @@ def _parse_server(text: str) -> str:
 )
 @as_json
 @log_options
-def connect(relay: str, which: str | None, **given: Any) -> int:
+def connect(relay: str, **given: Any) -> int:
     """Make servers of this machine reachable from anywhere, through a relay, without opening a port.
 
     Dials out to the relay and stays connected. Prints the URL of each server: any MCP client that can
     send a bearer header can use it. `status` tells how the connections are, `stop` ends one that the daemon
     holds.
     """
+    if relay in connect.commands:
+        raise click.UsageError(f"options of {relay} follow it: mooring connect {relay} …")
     from mooring.cli.connect import errands  # noqa: PLC0415
 
-    if relay == "status":
-        return errands.show_status(as_json=given["as_json"])
-    if relay == "stop":
-        return errands.stop(which)
     return errands.connect(relay, **given)
+
+
+@connect.command(
+    short_help="Tell how the connections to relays are.",
+    epilog=examples("mooring connect status", "mooring connect status --json"),
+)
+@as_json
+def status(as_json: bool) -> int:
+    """Tell how the connections to relays are, of this user's commands and of the daemon: since when, how far
+    away the relay is, calls and reconnects; and what went wrong last.
+    """
+    from mooring.cli.connect import errands  # noqa: PLC0415
+
+    return errands.show_status(as_json=as_json)
+
+
+@connect.command(
+    short_help="End a connection that the daemon holds.",
+    epilog=examples("mooring connect stop", "mooring connect stop wss://relay.example.com"),
+)
+@click.argument("relay", required=False, metavar="[WSS-URL]")
+def stop(relay: str | None) -> int:
+    """Have the daemon be connected to a relay no more: calls under way finish, and the relay is told.
+
+    WSS-URL is as it was given to `mooring connect --background`; it can be left out if there is but one.
+    """
+    from mooring.cli.connect import errands  # noqa: PLC0415
+
+    return errands.stop(relay)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket as sockets
 import sys
 import time
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from mooring.cli.control_sockets import ask_socket
 from mooring.cli.reach import reach
 from mooring.cli.terminal import output
 from mooring.cli.terminal.tables import age, fitted
@@ -28,9 +28,10 @@ VARIABLE = "MOORING_RELAY_TOKEN"
 WAIT_S = 20.0
 """For a connection in the background to come about, or to be refused."""
 LOOK_S = 0.1
-ANSWER_S = 2.0
 HEAD = ("RELAY", "STATE", "NAME", "SINCE", "ROUND TRIP", "CALLS", "RECONNECTS", "SERVERS")
 EXPENDABLE = ("RECONNECTS", "CALLS", "NAME")
+HOPELESS = frozenset({"not_a_relay", "not_trusted", "tls_failed", "not_let_in"})
+"""What ends the command in the foreground: whoever waits is told now, though the daemon goes on trying."""
 REFERENCE = re.compile("(secret|keyring|file|env):.+")
 
 
@@ -70,14 +71,14 @@ def _reference(token: str | None, token_file: str | None) -> str:
         raise UserError("--token and --token-file say two things", code="bad_usage", hint="give one of them")
     if token_file is not None:
         return f"file:{Path(token_file).absolute()}"
-    if token is None:
-        if not os.environ.get(VARIABLE):
-            raise UserError(
-                "there is no token",
-                code="no_token",
-                hint=f"set {VARIABLE}, or keep it: mooring secret set relay, and --token secret:relay",
-            )
-        return f"env:{VARIABLE}"
+    token = f"env:{VARIABLE}" if token is None else token
+    variable = token.removeprefix("env:")
+    if variable != token and not os.environ.get(variable):
+        raise UserError(
+            "there is no token",
+            code="no_token",
+            hint=f"set {variable}, or keep it: mooring secret set relay, and --token secret:relay",
+        )
     if not REFERENCE.fullmatch(token):
         raise UserError(
             "--token takes a reference: everybody who lists processes sees a token on the command line",
@@ -118,11 +119,12 @@ def _hand_to_daemon(wish: Wish, places: Places, client: Any, *, as_json: bool) -
     write_wish(connections_path(places), wish.relay, wish)
     client.ask("POST", "/connections")
     status = _wait_for(wish.relay, places)
+    hint = "; ".join(filter(None, (status.get("hint"), f"mooring connect stop {wish.relay} forgets it")))
     if status["state"] == "refused":
-        raise UserError(
-            status["last_error"] or "the relay refuses",
-            code="relay_refused",
-            hint=f"mooring connect stop {wish.relay} forgets it",
+        raise UserError(status["last_error"] or "the relay refuses", code="relay_refused", hint=hint)
+    if _is_hopeless(status):
+        raise Unavailable(
+            f"{status['last_error']} (the daemon goes on trying)", code=status["last_error_code"], hint=hint
         )
     if status["state"] != "connected":
         why = f": {status['last_error']}" if status["last_error"] else ""
@@ -138,7 +140,7 @@ def _kept(wish: Wish, places: Places) -> Wish:
 
     host = re.sub("[^a-z0-9]+", "-", wish.relay.partition("://")[2].lower()).strip("-")
     name = f"relay-{host}"
-    Vault(places.secrets).put(name, os.environ[wish.token.partition(":")[2]])
+    Vault(places.secrets).put(name, os.environ[wish.token.removeprefix("env:")])
     tell("note", f"the token is kept as secret:{name}")
     return msgspec.structs.replace(wish, token=f"secret:{name}")
 
@@ -150,10 +152,14 @@ def _wait_for(relay: str, places: Places) -> dict[str, Any]:
         for status in _statuses(places):
             if status["relay"] == relay and status["held_by"] == "daemon":
                 found = status
-        if found["state"] in ("connected", "refused"):
+        if found["state"] in ("connected", "refused") or _is_hopeless(found):
             break
         time.sleep(LOOK_S)
     return found
+
+
+def _is_hopeless(status: dict[str, Any]) -> bool:
+    return status.get("last_error_code") in HOPELESS  # a daemon of an earlier version tells no code
 
 
 def stop(which: str | None) -> int:
@@ -188,6 +194,8 @@ def show_status(*, as_json: bool) -> int:
     for status in found:
         if status["last_error"]:
             tell("note", f"{status['relay']}: {status['last_error']}")
+            if status.get("hint"):
+                tell("hint", status["hint"])
     return 0
 
 
@@ -197,7 +205,7 @@ def _row(status: dict[str, Any]) -> tuple[str, ...]:
         status["relay"],
         status["state"],
         status["name"] or "-",
-        f"{age(status['connected_since'])}" if status["connected_since"] else "-",
+        age(status["connected_since"]) if status["connected_since"] else "-",
         "-" if trip is None else f"{trip:.1f} ms",
         str(status["calls"]),
         str(status["reconnects"]),
@@ -216,32 +224,13 @@ def _statuses(places: Places) -> list[dict[str, Any]]:
             continue
         except (OSError, Unavailable):
             continue
-        held_by = "daemon" if path.name.startswith("daemon") else "command"
+        held_by = path.name.partition("-")[0]
         found += [{**status, "held_by": held_by} for status in told]
     return found
 
 
-def ask_socket(path: Path, method: str, target: str) -> Any:
-    """What whoever listens there answers. Raises OSError, Unavailable."""
-    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as connection:
-        connection.settimeout(ANSWER_S)
-        connection.connect(str(path))
-        connection.sendall(
-            f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-        )
-        pieces = []
-        while piece := connection.recv(65536):
-            pieces.append(piece)
-    head, _, body = b"".join(pieces).partition(b"\r\n\r\n")
-    if b" 200 " not in head.split(b"\r\n")[0]:
-        raise Unavailable("it does not answer as it should", code="bad_answer")
-    return json.loads(body)
-
-
 def _call(relay: str, port: int, **given: Any) -> int:
     """`--client`: servers elsewhere, at a port of this machine."""
-    from mooring.cli.terminal import output as logs  # noqa: PLC0415
-
     servers = tuple(given["servers"])
     if not servers or not all("/" in server for server in servers) or given["background"]:
         raise UserError(
@@ -249,7 +238,7 @@ def _call(relay: str, port: int, **given: Any) -> int:
             code="bad_usage",
             hint=f"mooring connect {relay} --client --server laptop/time",
         )
-    with logs.logs_on_stderr(given["log_format"], given["log_level"]):
+    with output.logs_on_stderr(given["log_format"], given["log_level"]):
         from mooring.host import calling  # noqa: PLC0415
 
         wish = Wish(

@@ -7,7 +7,7 @@ import click
 
 from mooring.cli.relay.tokens import state, token
 from mooring.cli.servers.commands import as_json, examples
-from mooring.cli.terminal.layout import SectionedCommand, log_options, section
+from mooring.cli.terminal.layout import ParentCommand, log_options, section
 from mooring.cli.values import Parsed, parse_count, parse_duration, parse_listen, parse_size
 
 __all__ = ["relay"]
@@ -28,17 +28,8 @@ def _parse_proxy(text: str) -> Any:
     return parse_proxy(text)
 
 
-class RelayGroup(SectionedCommand, click.Group):
-    """A command with commands below it: its options in sections, then those."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Both."""
-        SectionedCommand.format_options(self, ctx, formatter)
-        self.format_commands(ctx, formatter)
-
-
 @click.group(
-    cls=RelayGroup,
+    cls=ParentCommand,
     invoke_without_command=True,
     short_help="Run a relay, through which servers are reached from anywhere.",
     epilog=examples(

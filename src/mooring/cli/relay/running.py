@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mooring.cli.connect.errands import ask_socket
+from mooring.cli.control_sockets import ask_socket
 from mooring.cli.servers.telling import moment
 from mooring.cli.terminal import output
 from mooring.cli.terminal.tables import age, fitted

@@ -10,7 +10,15 @@ import click
 
 from mooring.errors import UserError
 
-__all__ = ["Listed", "SectionedCommand", "SectionedGroup", "ServerCommand", "log_options", "section"]
+__all__ = [
+    "Listed",
+    "ParentCommand",
+    "SectionedCommand",
+    "SectionedGroup",
+    "ServerCommand",
+    "log_options",
+    "section",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -142,6 +150,15 @@ class SectionedCommand(click.Command):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+class ParentCommand(SectionedCommand, click.Group):
+    """A command with commands below it: its options in sections, then those."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Both."""
+        SectionedCommand.format_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
 
 
 class ServerCommand(SectionedCommand):

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 
-__all__ = ["age", "fitted", "render", "size"]
+__all__ = ["Rolling", "age", "fitted", "render", "size"]
 
 
 def render(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -29,6 +29,31 @@ def fitted(
         rows = [[*row[:at], *row[at + 1 :]] for row in rows]
         lines = render(head, rows)
     return lines
+
+
+class Rolling:
+    """A table of which some rows come after the other: the first ones say which columns there are.
+
+    Columns only grow, so that nothing is cut off; what was printed before stays as it is.
+    """
+
+    def __init__(self, head: Sequence[str], expendable: Iterable[str], width: int | None) -> None:
+        self._head = list(head)
+        self._expendable = expendable
+        self._width = width
+        self._shown: list[int] = []
+        self._widths: list[int] = []
+
+    def add(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        """The lines of more rows; above the first ones the head."""
+        lines = [list(row) for row in rows]
+        if not self._shown:
+            kept = fitted(self._head, lines, self._expendable, self._width)[0].split()
+            self._shown = [n for n, title in enumerate(self._head) if title in kept]
+            self._widths = [0] * len(self._head)
+            lines.insert(0, self._head)
+        self._widths = [max(width, *(len(line[n]) for line in lines)) for n, width in enumerate(self._widths)]
+        return ["  ".join(line[n].ljust(self._widths[n]) for n in self._shown).rstrip() for line in lines]
 
 
 def age(since: float | None) -> str:

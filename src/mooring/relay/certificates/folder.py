@@ -1,8 +1,7 @@
 """The files in which the account and the certificate are kept, in a folder for us alone.
 
 Invariants:
-- A file is whole at every moment: written beside its place, then put there in one step. Who is killed in
-  between leaves the one before, and at most a `….new`, which the next writer of that file replaces.
+- A file is whole at every moment (`secrets.whole_files`).
 - What others can read, or have put there, is not used: it holds private keys.
 - A damaged file is kept as `….damaged`, the last one of each, and as good as not there.
 
@@ -12,10 +11,10 @@ Every method waits for a disk.
 import errno
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 
 from mooring.errors import UserError
+from mooring.secrets.whole_files import write_beside, write_whole
 
 __all__ = ["Folder"]
 
@@ -64,16 +63,18 @@ class Folder:
     def write(self, name: str, data: bytes) -> None:
         """Have this in that file, or what was there before."""
         path = self.path / name
-        begun = self._write_beside(path, data)
         try:
-            begun.replace(path)
-            self._sync()
+            write_whole(path, data)
         except OSError as error:
             raise self._unusable(path, error) from None
 
     def check_room(self) -> None:
         """Could something be written? An authority does not sign as often as we like, so ask before."""
-        self._write_beside(self.path / "room", b"\0" * PROBE_BYTES).unlink(missing_ok=True)
+        path = self.path / "room"
+        try:
+            write_beside(path, b"\0" * PROBE_BYTES).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unusable(path, error) from None
 
     def set_aside(self, name: str) -> Path:
         """Keep a damaged file under another name."""
@@ -84,29 +85,6 @@ class Folder:
         except OSError as error:
             raise self._unusable(path, error) from None
         return aside
-
-    def _write_beside(self, path: Path, data: bytes) -> Path:
-        begun = path.with_name(f"{path.name}.new")
-        try:
-            begun.unlink(missing_ok=True)  # of somebody who was killed
-            descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            with suppress(OSError):
-                begun.unlink(missing_ok=True)
-            raise self._unusable(path, error) from None
-        return begun
-
-    def _sync(self) -> None:
-        """So that the new name outlives a crash of the system."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _unusable(self, path: Path, error: OSError) -> UserError:
         if error.errno in _FULL:

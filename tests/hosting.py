@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mooring.host import foreground
-from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
+from mooring.host.options import ForegroundOptions, ListenOptions, ReplicaOptions, ServerOptions
 from mooring.host.stop import Stop
 from mooring.proxy.policy import SessionPolicy
 from mooring.remote.options import RemoteOptions, ServedOptions
@@ -77,11 +77,12 @@ async def hosting(
     remote: RemoteOptions | None = None,
     served: ServedOptions | None = None,
     secrets: Path | None = None,
+    replicas: ReplicaOptions | None = None,
     **sessions: Any,
 ) -> AsyncIterator[Host]:
     """A host that listens; ended at the end of the block, at the latest.
 
-    `remote`: of one elsewhere. `served`: of one that is spoken to over HTTP.
+    `remote`: of one elsewhere. `served`: of one that is spoken to over HTTP. `replicas`: one of several.
     """
     options = ForegroundOptions(
         server=ServerOptions(
@@ -96,6 +97,7 @@ async def hosting(
             patience=patience,
         ),
         secrets=secrets,
+        replicas=replicas,
         listen=ListenOptions(**{"port": 0, **(listen or {})}),
         drain_delay_s=drain_delay_s,
         drain_timeout_s=drain_timeout_s,

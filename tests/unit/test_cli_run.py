@@ -157,6 +157,7 @@ def test_every_field_of_the_options_can_be_given() -> None:
     spelled |= {"served": "transport"}
     made_of_several = {"argv", "borrowed", "server", "listen", "sessions", "restarts", "patience"}
     made_of_several |= {"secrets"}  # by the state directory
+    made_of_several |= {"replicas"}  # by --sessions and what belongs to it
     made_of_several |= {"pids"}  # a bound against runaways, which nobody has to choose
     every = (ServerOptions, ListenOptions, ForegroundOptions, StopPatience, ContainerOptions)
     for options in (*every, RemoteOptions, ServedOptions):

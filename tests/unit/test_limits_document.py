@@ -14,6 +14,7 @@ from mooring.http.limits import Limits
 from mooring.proxy.policy import SessionPolicy
 from mooring.relay.policy import AgentPolicy, RelayPolicy
 from mooring.remote.policy import RemotePolicy
+from mooring.replicas.policy import ReplicaPolicy
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 from mooring.workloads.definition import ServerOptions
@@ -31,9 +32,10 @@ POLICIES = (
     RestartPolicy(),
     RelayPolicy(),
     AgentPolicy(),
+    ReplicaPolicy(),
     ServerOptions(name="x", argv=("x",)),
 )
-NO_BOUNDS = {"retry_ms", "drain_retry_ms", "jitter", "shared"}
+NO_BOUNDS = {"retry_ms", "drain_retry_ms", "jitter", "margin", "renewals", "shared"}
 """Numbers of policies that bound nothing."""
 NAME = re.compile(r"`((?:\w+\.)+\w+)`")
 CONSTANT = re.compile(r"^((?:MAX|MOST|LEAST|REMEMBERED)_?[A-Z_]*(?<!_DIGITS)) = ", re.MULTILINE)

@@ -1,11 +1,14 @@
 """The grammar of values that may be references: what means what, and what is refused."""
 
+from itertools import groupby
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mooring.errors import UserError
-from mooring.secrets.references import Reference, anchored, parse, sort_out
+from mooring.secrets.references import Reference, Template, anchored, parse, sort_out, written
 
 LINEAR = Reference("secret", "linear")
 HERE = Path("/here")
@@ -106,3 +109,22 @@ def test_variables_are_sorted_into_texts_and_references() -> None:
     with pytest.raises(UserError, match="the value of TOKEN cannot be used") as refused:
         sort_out({"TOKEN": "secret:hunter2!"}, HERE)
     assert "hunter2" not in refused.value.message + refused.value.hint
+
+
+PIECES = st.sampled_from(
+    ["{", "}", ":", "secret", "file:", "literal:", "{secret:x", "{literal:", "a b", LINEAR]
+)
+
+
+@given(st.lists(PIECES, max_size=8))
+def test_whatever_a_template_is_it_can_be_written(parts: list[str | Reference]) -> None:
+    template = Template(tuple(parts))
+
+    def meant(one: Template) -> list[str | Reference]:
+        """With texts side by side as one."""
+        runs = groupby(one.parts, lambda part: isinstance(part, Reference))
+        return [
+            each for is_one, run in runs for each in (run if is_one else ["".join(map(str, run))]) if each
+        ]
+
+    assert meant(parse(written(template))) == meant(template)

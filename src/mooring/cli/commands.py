@@ -57,6 +57,14 @@ COMMANDS = {
         Listed("down", "mooring.cli.files.commands:down", "Forget the servers made from a file."),
         Listed("export", "mooring.cli.files.commands:export", "Print servers as a file."),
     ),
+    "In a cluster": (
+        Listed("k8s", "mooring.cli.k8s.command:k8s", "Run servers in Kubernetes."),
+        Listed(
+            "sessions",
+            "mooring.cli.sessions.command:sessions",
+            "Look at the sessions that replicas share.",
+        ),
+    ),
     "The daemon": (
         Listed("serve", "mooring.cli.serve:serve", "Run the daemon in the foreground."),
         Listed("daemon", "mooring.cli.servers.commands:daemon", "The daemon itself."),

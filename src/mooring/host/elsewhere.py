@@ -1,6 +1,7 @@
 """Requests for what another daemon still has: they go there, with their connections."""
 
-from mooring.host.leaving import goes_on_with_parked, put_back, session_id_of
+from mooring.host.leaving import goes_on_with_parked, put_back
+from mooring.proxy.addressing import session_id_of
 from mooring.wire.http import App, Exchange
 from mooring.wire.request_state import Sealer
 

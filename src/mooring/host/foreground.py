@@ -9,12 +9,14 @@ import logging
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mooring.host.access import make_guard
 from mooring.host.capacity import connections_within, few_descriptors
+from mooring.host.grace import missing_grace
 from mooring.host.harbouring import foreground_harbours
 from mooring.host.loops import run_with_signals
-from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
+from mooring.host.options import ForegroundOptions, ListenOptions, ReplicaOptions, ServerOptions
 from mooring.host.pages import Pages
 from mooring.host.routes import add_routes
 from mooring.host.shutdown import DrainPolicy, shut_down, stop_children
@@ -25,12 +27,17 @@ from mooring.http.limits import Limits
 from mooring.http.listener import Listener
 from mooring.http.router import Router
 from mooring.http.tls import server_context
+from mooring.replicas.redis_needed import redis_needed
 from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.runtimes.household import Household
 from mooring.secrets.resolving import Resolver
 from mooring.secrets.vault import Vault
+from mooring.wire.http import App, Exchange
 from mooring.workloads.resolving import Resolving
 from mooring.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from mooring.host.replicated import Replicated
 
 __all__ = ["main", "run"]
 
@@ -61,20 +68,28 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     )
     router = Router(hint="MCP is at /mcp")
     guard = make_guard(options.listen)
+    door = Door(router)
     listener = Listener(
-        guarded(router, guard),
+        guarded(door, guard),
         admit=guard.admit,
         limits=_limits(options.server),
         clock=clock,
     )
-    _route(router, workload, Pages(workload, listener, stop))
+    pages = Pages(workload, listener, stop)
+    _route(router, workload, pages)
     policy = DrainPolicy(
         delay_s=options.drain_delay_s,
         timeout_s=options.drain_timeout_s,
         children_s=options.server.patience.eof_grace_s + options.server.patience.stop_grace_s,
     )
+    if (warning := missing_grace(policy, os.environ)) is not None:
+        log.warning(warning, extra={"event": "short_grace"})
+    replicated: Replicated | None = None
     try:
         await unless_stopped(stop, workload.check())
+        if options.replicas is not None and not stop.requested:
+            replicated = await _join(options.replicas, workload, router)
+            guard.vouched, door.app, pages.replicated = replicated.vouch, replicated.front, replicated
         urls = [] if stop.requested else await _listen(listener, options.listen)
         if not stop.requested:
             workload.start()
@@ -83,9 +98,17 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
             _warn_of_few_descriptors(options.server)
             await first_of(stop.wait_requested(), ended.wait())
         cut = await shut_down(
-            listener, workload, stop, policy=policy, cause=stop.cause or "the server ended", clock=clock
+            listener,
+            workload,
+            stop,
+            policy=policy,
+            cause=stop.cause or "the server ended",
+            clock=clock,
+            replicated=replicated,
         )
     finally:
+        if replicated is not None:
+            await replicated.leave()
         await stop_children(workload, stop, options.drain_timeout_s, "ending")
         if harbours is not None:
             await harbours.aclose()
@@ -95,6 +118,23 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     if ended.is_set() and not stop.requested:
         return SERVER_ENDED
     return LOST_CALL if cut else 0
+
+
+class Door:
+    """Behind the guard: what answers may still change while nobody is let in."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    def __call__(self, exchange: Exchange) -> None:
+        """One request."""
+        self.app(exchange)
+
+
+async def _join(options: ReplicaOptions, workload: Workload, router: Router) -> "Replicated":
+    with redis_needed():
+        from mooring.host.replicated import join  # noqa: PLC0415 - Redis is only for those who have replicas
+    return await join(options, workload.proxy, router)
 
 
 def _resolving(secrets: Path | None) -> Resolving | None:

@@ -12,39 +12,20 @@ A call that waits is one that the session could have had under way beside others
 import asyncio
 from collections.abc import Callable
 from typing import cast
-from urllib.parse import parse_qs
 
-import msgspec
-from msgspec import Struct
-
-from mooring.errors import RemoteProtocolError
 from mooring.http.exchange import HttpExchange
-from mooring.proxy.batches import is_batch
+from mooring.proxy.addressing import is_call, request_state_of, session_id_of
 from mooring.proxy.calls import Call
 from mooring.proxy.proxy import RESUMED
 from mooring.proxy.session import Session
-from mooring.wire import jsonrpc
 from mooring.wire.http import App, Exchange, Request
 from mooring.wire.request_state import Sealer
-from mooring.wire.surrogates import MALFORMED
 from mooring.workloads.generation import Generation
 
-__all__ = ["HOLD_S", "Leaving", "goes_on_with_parked", "put_back", "session_id_of"]
+__all__ = ["HOLD_S", "Leaving", "goes_on_with_parked", "put_back"]
 
 HOLD_S = 5.0
 """A call for its session to go."""
-STATE = b'"requestState"'
-
-
-class _Params(Struct, rename="camel"):
-    request_state: str = ""
-
-
-class _GoingOn(Struct):
-    params: _Params
-
-
-_read_going_on = msgspec.json.Decoder(_GoingOn).decode
 
 
 class Leaving:
@@ -67,7 +48,7 @@ class Leaving:
         id = session_id_of(request)
         session = proxy.sessions.get(id) if proxy is not None and id is not None else None
         if session is not None:
-            if self._holds and session.transport in RESUMED and _is_call(request) and self._may_wait(session):
+            if self._holds and session.transport in RESUMED and is_call(request) and self._may_wait(session):
                 self._held.setdefault(session, []).append(exchange)
             else:
                 self._app(exchange)
@@ -115,33 +96,7 @@ def put_back(exchange: Exchange) -> None:
     cast("HttpExchange", exchange).put_back()
 
 
-def session_id_of(request: Request) -> str | None:
-    """The session that a request is for; None: none, or one that begins with it."""
-    named = request.header(b"mcp-session-id")
-    if named is not None:
-        return named.decode("latin-1")
-    values = parse_qs(request.query).get("session_id") if "session_id" in request.query else None
-    return values[0] if values else None
-
-
 def goes_on_with_parked(request: Request, parking: Sealer | None) -> bool:
     """Does it say again what a parked call was given, by this one?"""
-    if parking is None or STATE not in request.body:
-        return False
-    try:
-        return parking.has_sealed(_read_going_on(request.body).params.request_state)
-    except MALFORMED:
-        return False
-
-
-def _is_call(request: Request) -> bool:
-    """Something would be executed. What cannot be read is refused by whoever reads it."""
-    if request.method != "POST":
-        return False
-    body = request.body
-    try:
-        if is_batch(body):
-            return any(message.is_request for message, _ in jsonrpc.parse_batch(body))
-        return jsonrpc.parse(body).is_request
-    except RemoteProtocolError:
-        return False
+    state = request_state_of(request) if parking is not None else ""
+    return parking is not None and bool(state) and parking.has_sealed(state)

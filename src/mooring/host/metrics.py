@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mooring import __version__
 from mooring.host.prometheus import CONTENT_TYPE, Labels, Page, Teller, by
@@ -17,12 +17,19 @@ __all__ = ["CONTENT_TYPE", "render"]
 HELD = "Messages held in memory, of all sessions together."
 
 
-def render(workloads: Iterable[Workload], listener: Listener, common: Labels) -> bytes:
-    """The whole page; `common` labels what belongs to no single server."""
+def render(
+    workloads: Iterable[Workload],
+    listener: Listener,
+    common: Labels,
+    further: Iterable[Callable[[Teller], None]] = (),
+) -> bytes:
+    """The whole page; `common` labels what belongs to no single server, and what `further` ones tell."""
     page = Page()
     for workload in workloads:
         _tell_workload(Teller(page, {"server": workload.name}), workload)
     _tell_process(Teller(page, common), listener)
+    for tell_more in further:
+        tell_more(Teller(page, common))
     return page.encode()
 
 

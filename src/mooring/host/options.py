@@ -6,9 +6,11 @@ Spans are in seconds. `None` means "no limit" where a field says so.
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mooring.replicas.address import StoreAddress
+from mooring.replicas.policy import ReplicaPolicy
 from mooring.workloads.definition import ServerOptions
 
-__all__ = ["ForegroundOptions", "ListenOptions", "ServerOptions"]
+__all__ = ["ForegroundOptions", "ListenOptions", "ReplicaOptions", "ServerOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,21 @@ class ListenOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReplicaOptions:
+    """One of several replicas, which share their sessions."""
+
+    store: StoreAddress
+    advertise: str
+    """Where other replicas reach this one."""
+    password: str | None = field(default=None, repr=False)
+    prefix: str = "mooring"
+    ca_file: Path | None = None
+    key: str | None = field(default=None, repr=False)
+    """With which replicas know each other; None: one that is kept in Redis."""
+    policy: ReplicaPolicy = field(default_factory=ReplicaPolicy)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ForegroundOptions:
     """Everything `mooring run --foreground` was asked to do."""
 
@@ -39,3 +56,5 @@ class ForegroundOptions:
     """None: the operator's grace period is the only bound."""
     secrets: Path | None = None
     """Where `secret:` leads; needed by a server that has references."""
+    replicas: ReplicaOptions | None = None
+    """There are others like this one."""

@@ -1,10 +1,11 @@
 """Pages for those who watch: `/livez`, `/readyz`, `/metrics`."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from mooring.host import metrics
+from mooring.host.prometheus import Teller
 from mooring.host.stop import Stop
 from mooring.http.listener import Listener
 from mooring.wire.http import Exchange, Headers, Response
@@ -15,6 +16,23 @@ __all__ = ["Pages"]
 JSON: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 
 
+class Replicated(Protocol):
+    """One of several replicas, as pages see it: see `host.replicated`."""
+
+    @property
+    def is_ready(self) -> bool:
+        """May it act for its sessions?"""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """How it stands with the others."""
+        ...
+
+    def tell(self, tell: Teller) -> None:
+        """Its counts."""
+        ...
+
+
 class Pages:
     """Of a host with one workload."""
 
@@ -22,6 +40,8 @@ class Pages:
         self._workload = workload
         self._listener = listener
         self._stop = stop
+        self.replicated: Replicated | None = None
+        """If there are others like this one."""
 
     def livez(self, exchange: Exchange) -> None:
         """The process works: it answers."""
@@ -31,7 +51,8 @@ class Pages:
         """Is it worth sending requests here? The status says it, the body why."""
         seen = self._workload.supervisor.snapshot()
         body = msgspec.json.encode(self.status())
-        exchange.respond(Response(200 if seen.ready else 503, body, JSON))
+        is_ready = seen.ready and (self.replicated is None or self.replicated.is_ready)
+        exchange.respond(Response(200 if is_ready else 503, body, JSON))
 
     def status(self) -> dict[str, Any]:
         """What `/readyz` tells."""
@@ -50,9 +71,11 @@ class Pages:
             "instances": [
                 {"pid": one.pid, "use": one.use, "age_s": one.age_s} for one in self._workload.report()
             ],
+            **({"replicas": self.replicated.status()} if self.replicated is not None else {}),
         }
 
     def metrics(self, exchange: Exchange) -> None:
         """For Prometheus."""
-        page = metrics.render([self._workload], self._listener, {"server": self._workload.name})
+        further = [self.replicated.tell] if self.replicated is not None else []
+        page = metrics.render([self._workload], self._listener, {"server": self._workload.name}, further)
         exchange.respond(Response(200, page, [(b"content-type", metrics.CONTENT_TYPE)]))

@@ -10,6 +10,9 @@
 6. Children are stopped after the proxy has drained.
 7. A second signal goes to step 5 at once.
 
+One of several replicas lets go of its sessions from step 1 on, each as soon as it rests, and passes on
+whatever comes for them; from step 3 on new calls of those that are left wait for that.
+
 One deadline covers everything after the delay. Stopping children needs some of it, so calls get
 what remains: all but the children's patience, and at least half.
 """
@@ -17,6 +20,7 @@ what remains: all but the children's patience, and at least half.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -26,13 +30,29 @@ from mooring.http.listener import Listener
 from mooring.proxy.proxy import Proxy
 from mooring.workloads.workload import Workload
 
-__all__ = ["DrainPolicy", "shut_down", "stop_children"]
+__all__ = ["DrainPolicy", "Replicated", "shut_down", "stop_children"]
 
 log = logging.getLogger("mooring.host")
 
 SPREAD_S = 1.0
 FLUSH_S = 1.0
 """How long an answer given at the deadline may take to reach its client."""
+
+
+class Replicated(Protocol):
+    """One of several replicas: see `host.replicated`."""
+
+    def begin_drain(self) -> None:
+        """Let go of sessions as they come to rest."""
+        ...
+
+    def hold_calls(self) -> None:
+        """Give the others a rest."""
+        ...
+
+    async def wait_released(self) -> None:
+        """Until all have gone."""
+        ...
 
 
 class DrainPolicy(Struct, frozen=True, kw_only=True):
@@ -58,6 +78,7 @@ async def shut_down(
     policy: DrainPolicy,
     cause: str,
     clock: Callable[[], float],
+    replicated: Replicated | None = None,
 ) -> int:
     """End everything; returns how many calls had to be cut."""
     proxy = workload.proxy
@@ -67,14 +88,18 @@ async def shut_down(
     # 1, 2
     workload.drain(cause)
     listener.announce_drain()
+    if replicated is not None:
+        replicated.begin_drain()
     await stop.wait_forced(policy.delay_s)
     begun = clock()
+    if replicated is not None:
+        replicated.hold_calls()
     proxy.refuse_new(cause)
     # 3
     listener.stop_accepting(SPREAD_S)
     # 4
     proxy.hang_up()
-    await until(stop, policy.calls_s(), _drained(listener, proxy))
+    await until(stop, policy.calls_s(), _drained(listener, proxy, replicated))
     # 5
     cut = proxy.cut("shutting_down", f"Mooring is shutting down ({cause}); the call was not finished")
     if cut:
@@ -95,10 +120,12 @@ async def shut_down(
     return cut
 
 
-async def _drained(listener: Listener, proxy: Proxy) -> None:
+async def _drained(listener: Listener, proxy: Proxy, replicated: Replicated | None) -> None:
     """No connection, and no call whose client has gone without cancelling it."""
     await listener.wait_drained()
     await proxy.wait_quiet()
+    if replicated is not None:
+        await replicated.wait_released()
 
 
 def _farewell(calls: int, policy: DrainPolicy) -> str:

@@ -2,6 +2,7 @@
 
 The order of a judgement, and why:
 1. Exempt paths (health checks) pass unseen: a kubelet sends its pod's address and no token.
+   So do requests that another replica vouches for: it has judged them, and says who asks.
 2. Host. A page that rebinds its own name to 127.0.0.1 still sends that name here. Loopback
    names are always fine; IP literals when bound to the network, since rebinding needs a name.
    A unix socket cannot be reached by a page at all.
@@ -16,7 +17,7 @@ to read its 401.
 import hmac
 import ipaddress
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -60,6 +61,8 @@ class Guard:
         exempt_paths: Collection[str] = (),
         allow_ip_hosts: bool = False,
     ) -> None:
+        self.vouched: Callable[[Request], str | None] | None = None
+        """The principal for whom another replica of ours asks; None: nobody vouches for it."""
         self._hosts = frozenset(_host_name(host.encode()) for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
         self._tokens = {name: token.encode() for name, token in (tokens or {}).items()}
@@ -85,6 +88,8 @@ class Guard:
     def _judge(self, request: Request) -> Verdict:
         if request.path in self._exempt_paths:  # 1
             return PASS
+        if self.vouched is not None and (principal := self.vouched(request)) is not None:
+            return Verdict(None, [], principal)
         if request.peer != "unix" and (refusal := self._check_host(request)):  # 2
             return Verdict(refusal, [])
         cors: Headers = []

@@ -110,6 +110,13 @@ class Reply(Struct, eq=False):
             headers = JSON_HEADERS + self.headers if self.headers else JSON_HEADERS
             self._exchange.respond(Response(200, data, headers))
 
+    def refuse(self, response: Response, now: float) -> None:
+        """Not answered, but told when to come back: by the status, if the answer has not begun."""
+        if self.stream is not None:
+            self.answer(response.body, now)
+        else:
+            self._exchange.respond(response)
+
     def _collect(self, data: bytes, now: float) -> None:
         """Answers to a batch wait for the last one; if they grow too large for that, they become a stream."""
         streams = self._streams
@@ -136,7 +143,7 @@ class Reply(Struct, eq=False):
 
     def _begin_stream(self, now: float) -> EventStream:
         self.stream = stream = self._streams.open(standalone=False)
-        stream.ids = self._ids
+        stream.announce(self._ids)
         stream.attach(self._exchange, headers=self.headers, after=0, now=now)
         for data in self._take_answers():
             self._streams.deliver(stream, data, now)

@@ -30,7 +30,7 @@ from mooring.proxy.health import SILENCE, Health, Pulse
 from mooring.proxy.introduction import introduce
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import Backend, Channel, ExitLike, named
+from mooring.proxy.ports import Backend, Channel, ExitLike, Fence, Upstream, named
 from mooring.proxy.waiting import Waiting, WaitingLine
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope, Id
@@ -115,6 +115,10 @@ class LinkOwner(Protocol):
         """Is another one wanted at once, or is it enough when somebody calls?"""
         ...
 
+    def on_moved(self) -> None:
+        """A server elsewhere knows it as another session now."""
+        ...
+
     def is_pending(self, call: Call) -> bool:
         """Is the call still to be answered?"""
         ...
@@ -131,6 +135,7 @@ class Link:
         "_backend",
         "_channel",
         "_clock",
+        "_fence",
         "_health",
         "_id_prefix",
         "_in_flight",
@@ -152,6 +157,7 @@ class Link:
         "on_related",
         "reset_by",
         "state",
+        "upstream_known",
     )
 
     def __init__(
@@ -165,10 +171,12 @@ class Link:
         in_flight: Budget,
         health: Health,
         mask: Callable[[str], str],
+        fence: Fence | None = None,
     ) -> None:
         """`mask`: see `Noise`."""
         self.state = ASLEEP
         self.reset_by = ""
+        self.upstream_known = ""
         # Straight to the owner: this is the path of every answer.
         self.on_answer = owner.on_answer
         self.on_failed = owner.on_failed
@@ -177,6 +185,7 @@ class Link:
         self.on_related = owner.on_related
         self._owner = owner
         self._backend = backend
+        self._fence = fence
         self._policy = policy
         self._clock = clock
         self._health = health
@@ -263,6 +272,10 @@ class Link:
     def _write(
         self, channel: Channel, line: bytes, call: Call | None, accepted: Callable[[], None] | None
     ) -> None:
+        if self._fence is not None and not self._fence.holds:
+            text = "another replica may have the session by now; this was not executed"
+            self._owner.on_dismissed(WaitingLine(line, call, accepted), "lease_lost", text)
+            return
         if len(line) >= LARGE_BYTES and self._taker is None:  # (else it is passed on, and counted there)
             # (A call was looked at when it came.)
             if call is None and not self._in_flight.has_room(len(line), 0):
@@ -359,6 +372,7 @@ class Link:
         self._paused = False
         self._requests = OwnRequests()
         channel.attach(self)
+        self._go_on_upstream(channel)
         try:
             async with asyncio.timeout(self._policy.handshake_timeout_s):
                 await introduce(channel, self._owner.memory, self._requests, self._id_prefix)
@@ -381,6 +395,27 @@ class Link:
         self._owner.on_up(channel)
         self.on_writable()
         return True
+
+    def _go_on_upstream(self, channel: Channel) -> None:
+        """Of a server elsewhere: with the session that another replica has opened there, if it is known."""
+        elsewhere = _upstream_of(channel)
+        if self._fence is None or elsewhere is None:
+            return
+        elsewhere.on_moved = self._owner.on_moved
+        upstream, self.upstream_known = self.upstream_known, ""
+        if upstream and self._owner.memory.handshake is not None:
+            elsewhere.go_on_with(upstream, self._owner.memory.handshake)
+
+    @property
+    def upstream(self) -> str:
+        """The session at a server elsewhere, for whoever goes on with it; empty: there is none."""
+        elsewhere = _upstream_of(self._channel)
+        return elsewhere.upstream if elsewhere is not None else self.upstream_known
+
+    def leave_upstream(self) -> None:
+        """Another goes on with the session there."""
+        if (elsewhere := _upstream_of(self._channel)) is not None:
+            elsewhere.leave()
 
     def _give_up(self, error: MooringError) -> None:
         """No instance can be had now: whoever waits for one is told, at once."""
@@ -486,3 +521,7 @@ class Link:
         """Tell everybody who waits that their line will not be sent."""
         for item in self._waiting.take_all():
             self._owner.on_dismissed(item, reason, message)
+
+
+def _upstream_of(channel: object) -> Upstream | None:
+    return channel if isinstance(channel, Upstream) else None

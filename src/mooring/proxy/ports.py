@@ -4,12 +4,14 @@ The process runtime and the workload satisfy these by shape; nobody imports them
 but the proxy itself.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from mooring.errors import Unavailable
 from mooring.wire.lines import LongLine
+from mooring.wire.memory import Handshake
 
-__all__ = ["Backend", "Channel", "Discarded", "ExitLike", "Receiver", "named"]
+__all__ = ["Backend", "Channel", "Discarded", "ExitLike", "Fence", "Receiver", "Upstream", "named"]
 
 
 def named(pid: int | None) -> str:
@@ -114,6 +116,36 @@ class Channel(Protocol):
 
     def resume_reading(self) -> None:
         """Read on."""
+        ...
+
+
+@runtime_checkable
+class Upstream(Protocol):
+    """A channel that is a session with a server elsewhere, which others could go on with."""
+
+    on_moved: Callable[[], None]
+    """Called when the server has forgotten the session, and another has taken its place."""
+
+    @property
+    def upstream(self) -> str:
+        """By which the server knows it; empty: it has none."""
+        ...
+
+    def go_on_with(self, upstream: str, handshake: Handshake) -> None:
+        """Before it is introduced: this session is to be gone on with, rather than another opened."""
+        ...
+
+    def leave(self) -> None:
+        """When it ends, the server is not told: others go on with the session."""
+        ...
+
+
+class Fence(Protocol):
+    """Says whether a session is still ours, where others may take it over."""
+
+    @property
+    def holds(self) -> bool:
+        """May anything be said to its instance?"""
         ...
 
 

@@ -19,6 +19,7 @@ from mooring.proxy.passed_trunk import SHARED, PassedTrunk
 from mooring.proxy.passing import PassedSession, unpack
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel
+from mooring.proxy.registrar import Registrar
 from mooring.proxy.session import RESTARTED, Session
 from mooring.proxy.shared_face import SharedFace
 from mooring.proxy.sharing import Sharing
@@ -119,6 +120,8 @@ class Proxy:
         self._draining = False
         self._closing = False
         self.journal: Journal | None = None
+        self.registrar: Registrar | None = None
+        """Who sees to it that other replicas know of our sessions, if there are any."""
         self._quiet = asyncio.Event()
 
     @property
@@ -128,11 +131,14 @@ class Proxy:
 
     def open(self, principal: str, transport: str, client: str) -> Session:
         """A new session. Raises Unavailable when there can be none now."""
-        refusal = self.refusing or self._backend.refusal() or self._make_room()
+        registrar = self.registrar
+        refusal = self.refusing or (registrar.refusal() if registrar is not None else None)
+        refusal = refusal or self._backend.refusal() or self._make_room()
         if refusal is not None:
             self.stats.sessions_refused += 1
             raise refusal
-        return self._make(secrets.token_urlsafe(24), principal, transport, client)
+        id = registrar.new_id(transport) if registrar is not None else secrets.token_urlsafe(24)
+        return self._make(id, principal, transport, client)
 
     def restore(self, kept: KeptSession) -> None:
         """A session of an earlier Mooring: it sleeps until its client calls."""
@@ -140,6 +146,14 @@ class Proxy:
             session = self._make(kept.id, kept.principal, kept.transport, kept.client)
             session.last_used = self.clock() - kept.idle_s
             session.remember(kept.memory)
+
+    def welcome(self, kept: KeptSession, reset_by: str) -> Session:
+        """The same of one that another replica had, and that is wanted now. Raises Unavailable."""
+        if (refusal := self._make_room()) is not None:
+            raise refusal
+        session = self._make(kept.id, kept.principal, kept.transport, kept.client)
+        session.remember(kept.memory, reset_by)
+        return session
 
     def adopt(self, passed: PassedSession, channel: Channel | None) -> bool:
         """A session that another Mooring had, and its instance if that came too; False: that is useless.
@@ -209,6 +223,7 @@ class Proxy:
             clock=self.clock,
             on_changed=self._changed,
             on_closed=self._closed,
+            registrar=self.registrar if transport in RESUMED else None,
         )
         session.client = client
         self.sessions[session.id] = session
@@ -245,7 +260,12 @@ class Proxy:
         if not asleep:
             text = f"all {self.policy.max_sessions} sessions are in use (--max-sessions)"
             return Unavailable(text, code="too_many_sessions", retry_after_s=10)
-        min(asleep, key=lambda session: session.last_used).close("it slept longest when there was no room")
+        longest = min(asleep, key=lambda session: session.last_used)
+        if self.registrar is not None and longest.transport in RESUMED:
+            self.registrar.let_go(longest)
+            self.part(longest)
+        else:
+            longest.close("it slept longest when there was no room")
         return None
 
     def find(self, id: str, principal: str, transport: str) -> Session | None:
@@ -349,6 +369,8 @@ class Proxy:
             self.refuse_new(reason)
         sessions = list(self.sessions.values())
         for session in sessions:
+            if self.registrar is not None:
+                session.link.leave_upstream()
             session.close(reason, level=logging.DEBUG)
         self.hold_clock()
         await asyncio.gather(*(session.wait_closed() for session in sessions))

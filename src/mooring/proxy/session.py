@@ -11,9 +11,10 @@ Invariants:
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
-from mooring.errors import MooringError, RemoteProtocolError
-from mooring.proxy import call_errors
+from mooring.errors import MooringError, RemoteProtocolError, Unavailable
+from mooring.proxy import call_errors, refusals
 from mooring.proxy.call_errors import Failure, overdue, why_dropped
 from mooring.proxy.calls import Call, Reply, ReplyPort
 from mooring.proxy.delivery import Delivery
@@ -23,6 +24,7 @@ from mooring.proxy.lost_calls import lost, may_send_again
 from mooring.proxy.noise import Noise
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.ports import Backend, Channel, ExitLike, named
+from mooring.proxy.registrar import Registrar
 from mooring.proxy.server_words import ServerWords
 from mooring.proxy.stats import Stats
 from mooring.proxy.streams import EventStream, Streams
@@ -60,6 +62,7 @@ class Session:
         "_on_closed",
         "_policy",
         "_refused",
+        "_registrar",
         "_stats",
         "_words",
         "calls",
@@ -91,7 +94,9 @@ class Session:
         clock: Callable[[], float],
         on_changed: Callable[["Session"], None],
         on_closed: Callable[["Session"], None],
+        registrar: Registrar | None = None,
     ) -> None:
+        """`registrar`: there are other replicas, which may have the session after us."""
         self.id = id
         self.server = server
         self.principal = principal
@@ -107,7 +112,15 @@ class Session:
         self._closed = False
         self._in_flight = in_flight
         self._link = Link(
-            self, backend, policy, clock, own_id, in_flight=in_flight, health=health, mask=noise.mask
+            self,
+            backend,
+            policy,
+            clock,
+            own_id,
+            in_flight=in_flight,
+            health=health,
+            mask=noise.mask,
+            fence=registrar,
         )
         self._noise = noise
         self._on_changed = on_changed
@@ -115,8 +128,10 @@ class Session:
         self._policy = policy
         self._refused = b""
         """What the server said to `initialize`, while we see whether it can be served in another way."""
+        self._registrar = registrar
         self._stats = stats
-        self.streams = Streams(policy, kept, self._pressure, self._on_cut)
+        vault = registrar.events_of(id) if registrar is not None else None
+        self.streams = Streams(policy, kept, self._pressure, self._on_cut, vault)
         self._delivery = Delivery(self.streams, policy)
         self._words = ServerWords(own_id, self.calls, self._delivery, self._link, policy=policy, clock=clock)
 
@@ -187,11 +202,11 @@ class Session:
         self._link.part()
         self._delivery.close()
 
-    def remember(self, memory: Memory) -> None:
+    def remember(self, memory: Memory, reset_by: str = RESTARTED) -> None:
         """It was opened before, elsewhere; with its next call it gets an instance that is told all this."""
         self.memory = memory
         self.streams.priming = rules_for(self.revision).priming
-        self._link.reset_by = RESTARTED
+        self._link.reset_by = reset_by
 
     # From the client
 
@@ -405,8 +420,20 @@ class Session:
         self._link.works()
         self._stats.sessions_opened += 1
         self._on_changed(self)
-        call.reply.answer(line, now)
-        revision = self._noise.mask(handshake.protocol_version)
+        if self._registrar is None:
+            self._opened(call, line, None)
+        else:
+            self._registrar.register(self, partial(self._opened, call, line))
+
+    def _opened(self, call: Call, line: bytes, trouble: Unavailable | None) -> None:
+        """Everybody knows of it who must: now its client may."""
+        if trouble is not None:
+            if isinstance(call.reply, Reply):
+                call.reply.refuse(refusals.unavailable(trouble, call.id), self._clock())
+            self.close(trouble.message)
+            return
+        call.reply.answer(line, self._clock())
+        revision = self._noise.mask(self.revision)
         self._tell(
             "session_opened",
             f"opened by {self.client or 'a client'} ({revision}, {named(self.pid)})",
@@ -481,6 +508,10 @@ class Session:
         never_opened = self.memory.handshake is None and not self.streams.in_use
         if never_opened or error.code == "version_changed":
             self.close(error.message)
+
+    def on_moved(self) -> None:
+        """A server elsewhere knows it as another session now: whoever goes on with it must know."""
+        self._on_changed(self)
 
     def wants_instance(self, exit: ExitLike) -> bool:
         """After a crash, yes. A server that left in peace, while nobody listened, comes when it is called."""

@@ -90,6 +90,8 @@ class Stateless:
         """Who serves those that waited when the server had told nothing."""
         self._finding: asyncio.Task[Discovery] | None = None
         self._waiting: list[StatelessCall] = []
+        self.replica = ""
+        """Which of several this is: a call that waits for its client's answers is found by that."""
         self.on_known: Callable[[Discovery], None] | None = None
         """Hears what the server speaks, as soon as that is known."""
 
@@ -178,7 +180,9 @@ class Stateless:
             self.on_known(discovery)
 
     def _handshake_server(self) -> HandshakeServer:
-        return HandshakeServer(self._trunks, self._policy, self._clock, self._sharing)
+        server = HandshakeServer(self._trunks, self._policy, self._clock, self._sharing)
+        server.sealer.replica = self.replica
+        return server
 
     @property
     def may_be_modern(self) -> bool:

@@ -5,6 +5,7 @@ Invariants:
 - `sent` ≤ `log.last`; messages after `sent` are written, in order, as the client takes them.
 - A stream outlives its connection: it is attached to at most one exchange at a time, and a
   client that names an event of it is attached again, right behind that event.
+- Where events are stored elsewhere too (`EventVault`), none is sent before that.
 - Messages still to be sent to an attached client are never forgotten; others are, oldest
   first, when the session keeps more than its bound. While all sessions together keep too much, its
   bound is its share, and a client that does not keep up is attached no longer.
@@ -23,7 +24,16 @@ from mooring.wire.events import EventLog
 from mooring.wire.http import Exchange, Headers
 from mooring.wire.jsonrpc import Id
 
-__all__ = ["SSE_HEADERS", "EventStream", "Outlet", "PassedStreams", "SocketStream", "Streams"]
+__all__ = [
+    "SSE_HEADERS",
+    "EventStream",
+    "EventVault",
+    "Outlet",
+    "PassedStream",
+    "PassedStreams",
+    "SocketStream",
+    "Streams",
+]
 
 SSE_HEADERS: Headers = [
     (b"content-type", b"text/event-stream"),
@@ -50,6 +60,29 @@ class Outlet(Protocol):
 
     def end(self) -> None:
         """There is no more."""
+        ...
+
+
+class EventVault(Protocol):
+    """Where the events of a session are stored before they are sent, so that others can go on with them.
+
+    It calls `EventStream.on_stored`, later, when an event may be sent.
+    """
+
+    def begin(self, stream: "EventStream") -> None:
+        """A stream that answers calls has begun."""
+        ...
+
+    def put(self, stream: "EventStream", n: int, data: bytes) -> None:
+        """Its n-th event."""
+        ...
+
+    def finish(self, stream: "EventStream") -> None:
+        """It has no more."""
+        ...
+
+    def forget(self, stream: "EventStream") -> None:
+        """Its oldest events are not kept any more."""
         ...
 
 
@@ -81,6 +114,7 @@ class EventStream:
         "_on_pressure",
         "_on_size",
         "_retry_ms",
+        "_vault",
         "_written_at",
         "ended_at",
         "exchange",
@@ -90,6 +124,7 @@ class EventStream:
         "priming",
         "resumable",
         "sent",
+        "stored",
         "unsent_bytes",
     )
 
@@ -102,12 +137,15 @@ class EventStream:
         retry_ms: int,
         on_pressure: Callable[[], None],
         on_size: Callable[[int], None],
+        vault: EventVault | None = None,
     ) -> None:
         self.log = EventLog(name)
         self.resumable = resumable
         self.priming = priming
         self.exchange: Outlet | None = None
         self.sent = 0
+        self.stored = 0
+        """With a vault: up to which event it has them."""
         self.unsent_bytes = 0
         self.finished = False
         self.ended_at: float | None = None
@@ -116,6 +154,7 @@ class EventStream:
         self._retry_ms = retry_ms
         self._on_pressure = on_pressure
         self._on_size = on_size
+        self._vault = vault
 
     @property
     def attached(self) -> bool:
@@ -155,7 +194,7 @@ class EventStream:
         self._written_at = now
         if self.exchange is None:
             return
-        if self.sent + 1 == self.log.last and self.exchange.writable:
+        if self._vault is None and self.sent + 1 == self.log.last and self.exchange.writable:
             self._write(self.exchange, data)
         else:
             self.unsent_bytes += len(data)
@@ -163,19 +202,36 @@ class EventStream:
 
     def append(self, data: bytes) -> None:
         """Record a message."""
-        self.log.append(data)
+        n = self.log.append(data)
         self._on_size(len(data))
+        if self._vault is not None:
+            self._vault.put(self, n, data)
+
+    def announce(self, ids: tuple[Id, ...]) -> None:
+        """It answers these calls."""
+        self.ids = ids
+        if self._vault is not None:
+            self._vault.begin(self)
+
+    def on_stored(self, n: int) -> None:
+        """Up to here the vault has them, or need not."""
+        self.stored = max(self.stored, n)
+        self._pump()
 
     def forget_oldest(self) -> int:
         """Give up the oldest message; returns its size, 0 if there is none."""
         freed = self.log.forget_oldest()
         self._on_size(-freed)
+        if freed and self._vault is not None:
+            self._vault.forget(self)
         return freed
 
     def finish(self, now: float) -> None:
         """Nothing more will come: end the stream once everything has been sent."""
         self.finished = True
         self.ended_at = now
+        if self._vault is not None:
+            self._vault.finish(self)
         if self.sent == self.log.last:
             self.detach()
 
@@ -206,7 +262,7 @@ class EventStream:
         if self.exchange is None:
             return
         for data in self.log.after(self.sent):
-            if not self.exchange.writable:
+            if not self.exchange.writable or (self._vault is not None and self.sent >= self.stored):
                 break
             self.unsent_bytes -= len(data)
             self._write(self.exchange, data)
@@ -278,6 +334,7 @@ class Streams:
         "_standalone",
         "_tag",
         "_under_way",
+        "_vault",
         "priming",
         "resumable",
         "retained_bytes",
@@ -289,8 +346,10 @@ class Streams:
         kept: Budget,
         on_pressure: Callable[[], None],
         on_cut: Callable[[EventStream], None],
+        vault: EventVault | None = None,
     ) -> None:
         self._policy = policy
+        self._vault = vault
         self._kept = kept
         self._on_pressure = on_pressure
         self._on_cut = on_cut
@@ -333,6 +392,7 @@ class Streams:
             retry_ms=self._policy.retry_ms,
             on_pressure=self._on_pressure,
             on_size=self.count,
+            vault=self._vault if self.resumable else None,
         )
 
     def dump(self) -> PassedStreams:
@@ -344,14 +404,19 @@ class Streams:
     def load(self, kept: PassedStreams) -> None:
         """What `dump` has told; nobody is attached to any of them."""
         self._count, self._tag = kept.count, kept.tag
-        kinds = (self._standalone, self._under_way, self._ended)
         for passed in kept.streams:
-            stream = self._make(EventStream, passed.name)
-            stream.log = EventLog.resumed(passed.name, passed.last, passed.kept)
-            stream.sent, stream.ids = passed.sent, tuple(passed.ids)
-            stream.finished, stream.ended_at = passed.finished, passed.ended_at
-            kinds[passed.kind][passed.name] = stream
-            self.count(stream.log.size_bytes)
+            self.load_stream(passed)
+
+    def load_stream(self, passed: PassedStream) -> EventStream:
+        """One of them."""
+        stream = self._make(EventStream, passed.name)
+        stream.log = EventLog.resumed(passed.name, passed.last, passed.kept)
+        stream.sent, stream.ids, stream.stored = passed.sent, tuple(passed.ids), passed.last
+        stream.finished, stream.ended_at = passed.finished, passed.ended_at
+        kinds = (self._standalone, self._under_way, self._ended)
+        kinds[passed.kind][passed.name] = stream
+        self.count(stream.log.size_bytes)
+        return stream
 
     def find(self, name: str) -> EventStream | None:
         """The stream of that name, if it is still kept."""

@@ -403,6 +403,9 @@ class Trunk:
             self.memory.initialize_result = b""
             self.keeper.on_changed(self, error)
 
+    def on_moved(self) -> None:
+        """See `LinkOwner`: what many share is not gone on with by another replica."""
+
     def wants_instance(self, exit: ExitLike) -> bool:
         """Only if somebody waits."""
         return False

@@ -15,6 +15,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+import msgspec
+
 from mooring.errors import MooringError, RemoteProtocolError
 from mooring.remote.caller import Caller
 from mooring.remote.calls import Call
@@ -31,7 +33,7 @@ from mooring.wire.budget import Budget
 from mooring.wire.failures import Failure
 from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, MAX_BATCH_BYTES, Envelope, Id
 from mooring.wire.lines import LongLine
-from mooring.wire.memory import Handshake, Memory, check_initialize
+from mooring.wire.memory import Handshake, Memory, Replay, check_initialize
 from mooring.wire.mirrored import MarkedTools, mirrored_headers
 from mooring.wire.params import cancelled_id, modern_version
 from mooring.wire.revisions import rules_for
@@ -80,6 +82,12 @@ class Conversation:
         self._quiet.set()
         self._ending = ""
         self._barrier: asyncio.Future[None] | None = None
+        self._is_confirmed = False
+        """The server has heard of the client's `initialized` before."""
+        self._known: tuple[bytes, Handshake] | None = None
+        """A session that another has opened there, until the client's words for it have been said again."""
+        self.on_moved: Callable[[], None] = lambda: None
+        """Another session has taken the place of the one that there was."""
         self._listening: asyncio.Task[None] | None = None
         self._delays = delays_s(policy)
         self._arriving = Budget(policy.budget_bytes, policy.max_calls)
@@ -127,6 +135,15 @@ class Conversation:
     def unsent(self) -> set[int]:
         """The lines of calls of which nothing has gone out so far, by identity."""
         return {id(call.line) for call in self._calls.values() if not call.sent}
+
+    @property
+    def upstream(self) -> bytes | None:
+        """The session at the server; None: it has given us none, or there is none yet."""
+        return self._session.standing.session if self._session.is_open else None
+
+    def go_on_with(self, session: bytes, handshake: Handshake) -> None:
+        """Do not open a session when `initialize` is said, but go on with this one, which went so."""
+        self._known = (session, handshake)
 
     # What the client says --------------------------------------------------------------------
 
@@ -178,6 +195,12 @@ class Conversation:
         if refusal is not None:
             self._outlet.write(refusal.response(call.id))
             return
+        if self._known is not None and call.method == "initialize":
+            (session, handshake), self._known = self._known, None
+            self._session.go_on_with(Replay(line, call.id), handshake, session)
+            self._is_confirmed = True
+            self._outlet.write(jsonrpc.result_response(call.id, msgspec.to_builtins(handshake)))
+            return
         if not call.is_modern:
             call.barrier = self._barrier
         self._calls[call.id] = call
@@ -228,6 +251,11 @@ class Conversation:
         note = Note(line, message.method or "", headers, repeatable=confirms, barrier=self._barrier)
         if confirms:
             self._session.memory.initialized(line)
+        if confirms and self._is_confirmed:
+            self._is_confirmed = False
+            self._listen()
+            return
+        if confirms:
             self._barrier = note.gone
             note.gone.add_done_callback(self._listen)
         if self._under_way.has_room(len(line), 0):
@@ -376,6 +404,7 @@ class Conversation:
 
     async def _on_reopened(self, fresh: Handshake) -> None:
         await self._tell_reopened(fresh, self._asked.lose())
+        self.on_moved()
         self._listen()
 
     async def _tell_reopened(self, fresh: Handshake, withdrawn: list[Id]) -> None:

@@ -77,6 +77,11 @@ class RemoteSession:
             extra={"event": "connected", "revision": handshake.protocol_version},
         )
 
+    def go_on_with(self, initialize: Replay, handshake: Handshake, session: bytes) -> None:
+        """Another has opened it, for the same client; the server may have forgotten it, and says so."""
+        self.memory.opened(initialize, handshake)
+        self.standing = Standing(self.standing.generation + 1, session, handshake.protocol_version)
+
     async def settled(self) -> Standing:
         """How we stand, once nobody is changing that. Raises MooringError if it could not be put right."""
         while self._reopening is not None:

@@ -10,13 +10,24 @@ begin something, so JSON never does. Inside braces a name ends at the first `}`.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from mooring.errors import UserError
 
-__all__ = ["LITERAL", "Reference", "Template", "anchored", "is_secret_name", "literally", "parse", "sort_out"]
+__all__ = [
+    "LITERAL",
+    "Reference",
+    "Template",
+    "anchored",
+    "is_secret_name",
+    "literally",
+    "parse",
+    "sort_out",
+    "written",
+]
 
 LITERAL = "literal"
 SECRET_NAME_RULE = "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"  # noqa: S105 - a sentence
@@ -29,6 +40,7 @@ _NAMES = {
 }
 """By scheme: what may follow, and how that is called."""
 _BRACED = re.compile(r"\{(literal|env|file|keyring|secret):([^}]*)(\}?)")
+_BEGINNING = re.compile(r"\{(?=(?:literal|env|file|keyring|secret):)")
 _HOW_TO_MEAN_TEXT = "if it is no reference, write literal: before the whole value"
 
 
@@ -87,6 +99,26 @@ def literally(text: str) -> str:
     begins, colon, _ = text.partition(":")
     is_plain = not (colon and (begins == LITERAL or begins in _NAMES)) and not _BRACED.search(text)
     return text if is_plain else f"{LITERAL}:{text}"
+
+
+def written(template: Template) -> str:
+    """How to write a template so that `parse` makes it of it. Its references can stand in braces."""
+    if len(template.parts) == 1 and isinstance(template.parts[0], Reference):
+        return str(template.parts[0])
+    if not template.references:
+        return literally(template.fill(str))
+    # Texts side by side may be the beginning of something together that none of them is alone.
+    runs = [list(parts) for _, parts in groupby(template.parts, lambda part: isinstance(part, Reference))]
+    text = "".join(_written(run) for run in runs)
+    begins, colon, _ = text.partition(":")
+    # Nor may the whole be taken for a reference.
+    return f"{{{LITERAL}:{text[0]}}}{text[1:]}" if colon and begins in (LITERAL, *_NAMES) else text
+
+
+def _written(run: Sequence[str | Reference]) -> str:
+    if isinstance(run[0], Reference):
+        return "".join(f"{{{reference}}}" for reference in run)
+    return _BEGINNING.sub(f"{{{LITERAL}:{{}}", "".join(map(str, run)))
 
 
 def anchored(text: str, directory: Path) -> str:

@@ -117,9 +117,14 @@ class _Params(msgspec.Struct):
     uri: str = ""
 
 
+class _Level(msgspec.Struct):
+    level: str = ""
+
+
 _read_handshake = tolerant(msgspec.json.Decoder(Handshake).decode)
 _read_tools = tolerant(msgspec.json.Decoder(_Tools).decode)
 _read_params = tolerant(msgspec.json.Decoder(_Params).decode)
+_read_level = tolerant(msgspec.json.Decoder(_Level).decode)
 
 
 def check_initialize(line: bytes) -> None:
@@ -263,6 +268,24 @@ class Memory:
         memory._level = kept.level
         memory._subscriptions = kept.subscriptions
         return memory
+
+    @property
+    def introduction(self) -> bytes:
+        """The params of `initialize`, as the client said them; nothing before it has."""
+        return bytes(jsonrpc.parse(self._initialize.line).params) if self._initialize is not None else b""
+
+    @property
+    def level(self) -> str:
+        """The log level that the client has asked for; empty: none."""
+        try:
+            return _read_level(self._level).level if self._level is not None else ""
+        except msgspec.DecodeError:
+            return ""
+
+    @property
+    def subscribed(self) -> list[str]:
+        """The resources of whose updates it wants to hear."""
+        return list(self._subscriptions)
 
     @property
     def repeatable(self) -> dict[str, bool]:

@@ -15,11 +15,14 @@ import msgspec
 
 from mooring.wire.surrogates import MALFORMED
 
-__all__ = ["MAX_CHARACTERS", "Claims", "Sealer", "digest"]
+__all__ = ["MAX_CHARACTERS", "Claims", "Sealer", "digest", "replica_of"]
 
 _SEAL_BYTES = 32
 MAX_CHARACTERS = 1024
 """Of a state that is looked at; ours have some two hundred."""
+
+
+OF_REPLICA = "~"
 
 
 class Claims(msgspec.Struct, array_like=True):
@@ -43,11 +46,14 @@ class Sealer:
 
     def __init__(self, key: bytes | None = None) -> None:
         self.key = key or secrets.token_bytes(32)
+        self.replica = ""
+        """Named before each seal, where there are several: only this one has the call."""
 
     def seal(self, claims: Claims) -> str:
         """The state for a client."""
         payload = msgspec.json.encode(claims)
-        return base64.urlsafe_b64encode(self._mac(payload) + payload).decode()
+        sealed = base64.urlsafe_b64encode(self._mac(payload) + payload).decode()
+        return f"{self.replica}{OF_REPLICA}{sealed}" if self.replica else sealed
 
     def open(self, state: str, wanted: bytes, now: float) -> Opened:
         """Check one; `wanted` is the digest of the request it came with."""
@@ -69,8 +75,9 @@ class Sealer:
         """What is said, if the seal is good."""
         if len(state) > MAX_CHARACTERS:
             return None
+        sealed = state.rpartition(OF_REPLICA)[2]
         try:
-            data = base64.b64decode(state.encode(), altchars=b"-_", validate=True)
+            data = base64.b64decode(sealed.encode(), altchars=b"-_", validate=True)
         except ValueError:
             return None
         seal, payload = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
@@ -78,6 +85,11 @@ class Sealer:
 
     def _mac(self, payload: bytes) -> bytes:
         return hmac.new(self.key, payload, hashlib.sha256).digest()
+
+
+def replica_of(state: str) -> str:
+    """The replica that a state names; empty: none."""
+    return state.partition(OF_REPLICA)[0] if OF_REPLICA in state[:MAX_CHARACTERS] else ""
 
 
 def digest(principal: str, method: str, params: bytes) -> bytes:

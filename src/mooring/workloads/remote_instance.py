@@ -12,6 +12,7 @@ from mooring.remote.conversation import Conversation
 from mooring.runtimes.output import call
 from mooring.runtimes.stopping import StopOutcome, first_of
 from mooring.wire.failures import Failure
+from mooring.wire.memory import Handshake
 from mooring.workloads.makers import Passed
 
 __all__ = ["RemoteInstance", "limits_of"]
@@ -51,6 +52,9 @@ class RemoteInstance:
         self.trouble: Failure | None = None
         self.on_trouble: Callable[[Failure | None], None] = lambda trouble: None
         """Hears what keeps calls from being answered; None: the last one was."""
+        self.on_moved: Callable[[], None] = lambda: None
+        """See `proxy.ports.Upstream`."""
+        self._is_left = False
         self._on_ended = on_ended
         self._sent_bytes = 0
         self._conversation: Conversation | None = None
@@ -95,6 +99,25 @@ class RemoteInstance:
     def begin(self, conversation: Conversation) -> None:
         """It can be spoken to."""
         self._conversation = conversation
+        conversation.on_moved = self._moved
+
+    def _moved(self) -> None:
+        self.on_moved()
+
+    @property
+    def upstream(self) -> str:
+        """See `proxy.ports.Upstream`."""
+        session = self._conversation.upstream if self._conversation is not None else None
+        return session.decode("latin-1") if session is not None else ""
+
+    def go_on_with(self, upstream: str, handshake: Handshake) -> None:
+        """See `proxy.ports.Upstream`."""
+        if self._conversation is not None:
+            self._conversation.go_on_with(upstream.encode("latin-1"), handshake)
+
+    def leave(self) -> None:
+        """See `proxy.ports.Upstream`."""
+        self._is_left = True
 
     def on_outcome(self, failure: Failure | None) -> None:
         """A call was answered: by the server, or by us in its place."""
@@ -168,6 +191,8 @@ class RemoteInstance:
                 conversation.cut(CUT_OFF)
                 self.outlet.open_door()
                 await conversation.abandon()
+                if self._is_left:
+                    return
                 farewell = asyncio.ensure_future(conversation.aclose())
                 await first_of(farewell, self._hurried, timeout_s=None)
                 if not farewell.done():

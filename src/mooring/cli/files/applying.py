@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -16,6 +15,7 @@ from mooring.api.client import ApiClient, NotRunning
 from mooring.cli.clients.quick import has_told_clients
 from mooring.cli.files.definitions import Asked, read_file
 from mooring.cli.files.difference import Action, Known, Plan, Step, plan_down, plan_up
+from mooring.cli.files.finding import DEFAULT_FILES, find_file, tell_remarks
 from mooring.cli.files.known import known_servers
 from mooring.cli.files.picture import pictured, summary
 from mooring.cli.files.reading import BadFile, Remark
@@ -28,10 +28,8 @@ from mooring.cli.terminal.words import colourful, printable, tell
 from mooring.errors import UserError
 from mooring.workloads.definition import ServerOptions, differences, dump_options
 
-__all__ = ["DEFAULT_FILES", "down", "up"]
+__all__ = ["down", "up"]
 
-DEFAULT_FILES = ("mooring.toml", "mooring.json", ".mcp.json")
-"""In the current directory, the first that is there."""
 DONE = {
     Action.ADD: "is started",
     Action.START: "is started",
@@ -61,9 +59,9 @@ class _Order(NamedTuple):
 def up(file: str | None, *, dry_run: bool, adopt: bool, wait: bool, as_json: bool) -> int:
     """Have the servers that a file names, and none besides that it named before."""
     try:
-        asked = read_file(_found(file), os.environ)
-        _remark("note", asked.shown, asked.notes)
-        _remark("warning", asked.shown, asked.warnings)
+        asked = read_file(find_file(file), os.environ)
+        tell_remarks("note", asked.shown, asked.notes)
+        tell_remarks("warning", asked.shown, asked.warnings)
         client = _reach_for(dry_run)
         known = {} if client is None else known_servers(client)
         wanted = {name: one.options for name, one in asked.servers.items()}
@@ -72,7 +70,7 @@ def up(file: str | None, *, dry_run: bool, adopt: bool, wait: bool, as_json: boo
         if plan.taken:
             raise BadFile(asked.shown, [_taken(asked, other) for other in plan.taken])
     except BadFile as error:
-        _remark("error", error.shown, error.problems)
+        tell_remarks("error", error.shown, error.problems)
         return 2
     return _carry_out(
         None if dry_run else client, plan, _Order(asked.shown, asked.origin, wait, as_json, adopt)
@@ -93,19 +91,6 @@ def down(file: str | None, *, dry_run: bool, wait: bool, as_json: bool) -> int:
             hint="mooring ls --json tells which file each server was made from (origin)",
         )
     return _carry_out(None if dry_run else client, plan, _Order(str(path), origin, wait, as_json))
-
-
-def _found(file: str | None) -> Path:
-    if file:
-        return Path(file)
-    for name in DEFAULT_FILES:
-        if Path(name).exists():
-            return Path(name)
-    raise UserError(
-        f"there is no {DEFAULT_FILES[0]} here",
-        code="no_file",
-        hint="name the file: -f FILE; mooring export --all > mooring.toml makes one of the servers you have",
-    )
 
 
 def _made_something(known: dict[str, Known]) -> Path:
@@ -133,13 +118,6 @@ def _taken(asked: Asked, other: Known) -> Remark:
         f"choose another name, or replace that one: mooring up -f {asked.shown} --adopt; "
         f"mooring export {other.name} shows it",
     )
-
-
-def _remark(kind: str, shown: str, remarks: Iterable[Remark]) -> None:
-    for remark in remarks:
-        tell(kind, f"{shown}:{remark.place.line}:{remark.place.column}: {remark.text}")
-        if remark.hint:
-            tell("hint", remark.hint)
 
 
 def _carry_out(client: ApiClient | None, plan: Plan, order: _Order) -> int:

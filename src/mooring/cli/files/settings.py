@@ -17,13 +17,14 @@ __all__ = [
     "default_of",
     "served_settings",
     "settings_of",
+    "span",
 ]
 
 SPANS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 SIZES = (("GiB", 1024**3), ("MiB", 1024**2))
 
 
-def _span(seconds: float | None) -> str:
+def span(seconds: float | None) -> str:
     """As `parse_limit` reads it, in the largest unit that says it in a whole number."""
     if seconds is None:
         return "none"
@@ -46,16 +47,16 @@ def _number(amount: float | None) -> float | int | None:
 
 SETTINGS: dict[str, Callable[[ServerOptions], Any]] = {
     "max_sessions": lambda options: options.sessions.max_sessions,
-    "idle_timeout": lambda options: _span(options.sessions.idle_timeout_s),
+    "idle_timeout": lambda options: span(options.sessions.idle_timeout_s),
     "shared": lambda options: options.sessions.shared or False,
     "spare": lambda options: options.spare,
-    "call_timeout": lambda options: _span(options.sessions.call_timeout_s),
-    "ping_interval": lambda options: _span(options.sessions.ping_interval_s),
-    "ping_timeout": lambda options: _span(options.sessions.ping_timeout_s),
+    "call_timeout": lambda options: span(options.sessions.call_timeout_s),
+    "ping_interval": lambda options: span(options.sessions.ping_interval_s),
+    "ping_timeout": lambda options: span(options.sessions.ping_timeout_s),
     "max_message_bytes": lambda options: _size(options.sessions.max_message_bytes),
     "retry": lambda options: options.sessions.retry,
-    "eof_grace": lambda options: _span(options.patience.eof_grace_s),
-    "stop_grace": lambda options: _span(options.patience.stop_grace_s),
+    "eof_grace": lambda options: span(options.patience.eof_grace_s),
+    "stop_grace": lambda options: span(options.patience.stop_grace_s),
     "client_refresh": lambda options: options.client_refresh,
 }
 """By key: all that a file can say of any server, beside the command and its surroundings."""

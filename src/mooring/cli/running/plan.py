@@ -12,6 +12,7 @@ from typing import Any
 from mooring.cli.running.addresses import check_remote, plan_remote
 from mooring.cli.running.conflicts import conflict
 from mooring.cli.running.images import plan_container
+from mooring.cli.running.replicas import plan_replicas
 from mooring.cli.running.served import plan_served
 from mooring.errors import UserError
 from mooring.host.options import ForegroundOptions, ListenOptions, ServerOptions
@@ -37,10 +38,12 @@ def plan_foreground(
     `command`: what came after `--`; `ours`: our environment.
     """
     server = plan_server(given, chosen, command, ours)
+    listen = _plan_listen(given, chosen)
     return ForegroundOptions(
         server=server,
+        replicas=plan_replicas(given, chosen, listen, ours),
         secrets=find_places(ours).secrets if server.elsewhere or server.remote is not None else None,
-        listen=_plan_listen(given, chosen),
+        listen=listen,
         drain_delay_s=given["drain_delay"],
         drain_timeout_s=given["drain_timeout"],
     )

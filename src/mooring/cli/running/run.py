@@ -54,6 +54,13 @@ FOREGROUND_ONLY = frozenset(
         "allow_host",
         "allow_origin",
         "no_restart",
+        "sessions",
+        "sessions_password",
+        "sessions_prefix",
+        "sessions_ca",
+        "advertise",
+        "replica_key",
+        "lease",
         "drain_delay",
         "drain_timeout",
         "log_level",
@@ -71,6 +78,7 @@ containers = section("Containers (with --image)")
 elsewhere = section("Servers elsewhere (with --url)")
 over_http = section("Programs that speak HTTP")
 sessions = section("Sessions and calls")
+replicas = section("One of several replicas (with --foreground)")
 ending = section("Stopping")
 clients = section("AI clients")
 
@@ -364,6 +372,49 @@ def _in_kubernetes() -> bool:
     "--no-restart",
     is_flag=True,
     help="With --foreground: if the server dies, do not start it again, but exit 1.",
+)
+@replicas(
+    "--sessions",
+    metavar="URL",
+    help="Share sessions with other replicas in this Redis or Valkey: redis://HOST:PORT/DB; with TLS: "
+    "rediss://; redis+sentinel://HOST,HOST/NAME; redis+cluster://HOST,HOST.",
+)
+@replicas(
+    "--sessions-password",
+    metavar="REF",
+    help="Where its password is: file:PATH, env:NAME, secret:NAME or keyring:NAME.",
+)
+@replicas(
+    "--sessions-prefix",
+    metavar="TEXT",
+    default="mooring",
+    show_default=True,
+    help="With what its keys begin. Servers of different names do not meet in any case.",
+)
+@replicas(
+    "--sessions-ca",
+    type=READABLE_FILE,
+    metavar="PATH",
+    help="Trust the authorities in this file (PEM) alone.",
+)
+@replicas(
+    "--advertise",
+    metavar="URL",
+    show_default="where it listens",
+    help="Where other replicas reach this one, such as http://10.1.2.3:4670.",
+)
+@replicas(
+    "--replica-key",
+    metavar="REF",
+    help="Where the key is with which replicas know each other, as for the password.  "
+    "[default: one that is kept in Redis]",
+)
+@replicas(
+    "--lease",
+    type=SPAN,
+    default="10s",
+    show_default=True,
+    help="After so long without a sign of life, others take over the sessions of a replica.",
 )
 @ending(
     "--drain-delay",

@@ -1,0 +1,8 @@
+"""One server on many machines: what replicas of it share, and how a request finds the one that has its
+session.
+
+A session belongs to one replica, its *owner*, which has the child; every other passes requests on to it
+(`front`, `forwarding`). Who owns what is in Redis (`records`, `shared_store`); that an owner lives is a lease
+of the replica's (`lease`, `membership`), not of each session. `docs/scaling.md` has the promises,
+`docs/adr/0019` the reasons.
+"""

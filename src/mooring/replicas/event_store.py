@@ -1,0 +1,140 @@
+"""Events of streams, stored in Redis before they are sent, so that a client can go on at any replica.
+
+What is said in one turn of the loop is one batch, and one batch is under way at a time: so events are stored
+in order, and many sessions share a round trip. If Redis does not take a batch within its bound, the events
+are sent all the same; whoever resumes their stream elsewhere is told that something is missing.
+"""
+
+import asyncio
+import logging
+
+import msgspec
+
+from mooring.proxy.streams import EventStream
+from mooring.replicas.policy import ReplicaPolicy
+from mooring.replicas.shared_store import Event, SharedStore
+from mooring.replicas.store_errors import StoreUnavailable
+
+__all__ = ["EventStore", "SessionEvents"]
+
+log = logging.getLogger("mooring.replicas")
+
+BATCH = 512
+"""Events in one pipeline."""
+
+
+class EventStore:
+    """Of all sessions of a replica."""
+
+    def __init__(self, store: SharedStore, policy: ReplicaPolicy) -> None:
+        self._store = store
+        self._policy = policy
+        self._queue: list[tuple[EventStream, Event]] = []
+        self._forgotten: dict[tuple[str, str], int] = {}
+        self._queued_bytes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._is_failing = False
+        self.stored = 0
+        self.unstored = 0
+
+    def of(self, session: str) -> "SessionEvents":
+        """The store of one session."""
+        return SessionEvents(self, session)
+
+    def put(self, stream: EventStream, event: Event) -> None:
+        """Store it; `stream` is told when it may be sent."""
+        self._queue.append((stream, event))
+        self._queued_bytes += len(event.data)
+        self._wake()
+
+    def finish(self, stream: EventStream, end: Event) -> None:
+        """The stream is over: said with its last event, if that is still here."""
+        for n in range(len(self._queue) - 1, -1, -1):
+            if self._queue[n][0] is stream:
+                self._queue[n] = (stream, self._queue[n][1]._replace(is_last=True))
+                return
+        self.put(stream, end)
+
+    def forget(self, session: str, stream: str, oldest: int) -> None:
+        """Events before that one are not kept any more."""
+        self._forgotten[session, stream] = oldest
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="storing events")
+            self._task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("events could not be stored", exc_info=error)
+            self._let_go(self._queue)  # nobody waits for ever
+            self._queue = []
+
+    async def _run(self) -> None:
+        await asyncio.sleep(0)  # all that is said in this turn goes together
+        while self._queue or self._forgotten:
+            batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+            forgotten, self._forgotten = self._forgotten, {}
+            self._queued_bytes -= sum(len(event.data) for _, event in batch)
+            await self._store_batch([event for _, event in batch], forgotten)
+            self._let_go(batch)
+
+    async def _store_batch(self, events: list[Event], forgotten: dict[tuple[str, str], int]) -> None:
+        if self._is_failing and self._queued_bytes > self._policy.max_unstored_bytes:
+            self.unstored += len(events)
+            return  # Redis does not keep up with what is said: what waits must not grow
+        trims = [(session, stream, oldest) for (session, stream), oldest in forgotten.items()]
+        try:
+            async with asyncio.timeout(self._policy.event_s):
+                await self._store.append(events, trims, self._policy.ended_stream_s)
+        except (StoreUnavailable, TimeoutError) as error:
+            self.unstored += len(events)
+            if not self._is_failing:
+                log.warning(
+                    "events are sent without being stored: they cannot be asked for at another replica (%s)",
+                    error.message if isinstance(error, StoreUnavailable) else "Redis is slow",
+                    extra={"event": "events_unstored"},
+                )
+            self._is_failing = True
+        else:
+            self.stored += len(events)
+            self._is_failing = False
+
+    def _let_go(self, batch: list[tuple[EventStream, Event]]) -> None:
+        for stream, event in batch:
+            stream.on_stored(event.n)
+
+    async def aclose(self) -> None:
+        """What is left is stored, within the bound of one batch each."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+class SessionEvents:
+    """See `proxy.streams.EventVault`."""
+
+    __slots__ = ("_session", "_store")
+
+    def __init__(self, store: EventStore, session: str) -> None:
+        self._store = store
+        self._session = session
+
+    def begin(self, stream: EventStream) -> None:
+        """A stream that answers calls."""
+        ids = msgspec.json.encode(stream.ids).decode()
+        self._store.put(stream, Event(self._session, stream.log.stream, 0, b"", ids))
+
+    def put(self, stream: EventStream, n: int, data: bytes) -> None:
+        """One event."""
+        self._store.put(stream, Event(self._session, stream.log.stream, n, data))
+
+    def finish(self, stream: EventStream) -> None:
+        """There is no more."""
+        end = Event(self._session, stream.log.stream, stream.log.last, b"", is_last=True)
+        self._store.finish(stream, end)
+
+    def forget(self, stream: EventStream) -> None:
+        """The oldest ones are given up."""
+        self._store.forget(self._session, stream.log.stream, stream.log.oldest)

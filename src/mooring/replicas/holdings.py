@@ -1,0 +1,394 @@
+"""The sessions that are ours: what others must know of them is written down, in order, as soon as it changes.
+
+    unknown → registered (ours) → released (nobody's), lost (another's) or ended
+
+- A client hears the name of its session only when it is registered.
+- One task writes, one thing after the other; what is new of a session while Redis does not answer is written
+  once.
+- A session is released only while it is quiet. From the moment that begins, requests for it wait
+  (`is_leaving`).
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+
+import msgspec
+
+from mooring.errors import Unavailable
+from mooring.proxy.proxy import RESUMED, KeptSession, Proxy
+from mooring.proxy.session import Session
+from mooring.replicas.event_store import EventStore, SessionEvents
+from mooring.replicas.membership import Membership
+from mooring.replicas.policy import ReplicaPolicy
+from mooring.replicas.records import SessionRecord
+from mooring.replicas.shared_store import Kept, Place, SharedStore, Title
+from mooring.replicas.store_errors import StoreUnavailable
+from mooring.wire.memory import Memory
+
+__all__ = ["Holdings"]
+
+log = logging.getLogger("mooring.replicas")
+
+TAKEN_OVER = "another replica has it now"
+RETRY_S = 0.5
+MAX_BACKLOG_BYTES = 64 * 1024
+"""Of messages that waited for a stream when a session was released."""
+MOST_ENDED = 10_000
+"""Sessions that have ended and of which Redis could not be told: they expire there."""
+SEPARATOR = "."
+
+
+class _Held:
+    """One of them."""
+
+    __slots__ = ("created_at", "session", "title", "written_use")
+
+    def __init__(self, session: Session, title: Title, created_at: float) -> None:
+        self.session = session
+        self.title = title
+        self.created_at = created_at
+        self.written_use = session.last_used
+
+
+class Holdings:
+    """See `proxy.registrar.Registrar`."""
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        store: SharedStore,
+        events: EventStore,
+        policy: ReplicaPolicy,
+        *,
+        wall: Callable[[], float],
+    ) -> None:
+        self._proxy = proxy
+        self._store = store
+        self._events = events
+        self._policy = policy
+        self._wall = wall
+        self._held: dict[str, _Held] = {}
+        self._changed: dict[str, None] = {}
+        self._ended: dict[str, Title] = {}
+        self._leaving: set[str] = set()
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writer: asyncio.Task[None] | None = None
+        self._touched_at = proxy.clock()
+        self.membership: Membership
+        self.takeovers = 0
+        self.lost = 0
+
+    def begin(self, membership: Membership) -> None:
+        """Write from now on."""
+        self.membership = membership
+        self._proxy.registrar = self._proxy.journal = self
+        self._writer = asyncio.create_task(self._run(), name="writing down sessions for other replicas")
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    # For the proxy
+
+    @property
+    def holds(self) -> bool:
+        """See `Registrar`."""
+        return self.membership.holds
+
+    def refusal(self) -> Unavailable | None:
+        """See `Registrar`."""
+        return self.membership.trouble
+
+    def new_id(self, transport: str) -> str:
+        """See `Registrar`. One that ends with its connection is found by the name of its replica."""
+        id = secrets.token_urlsafe(24)
+        return id if transport in RESUMED else f"{id}{SEPARATOR}{self.membership.name}"
+
+    def events_of(self, id: str) -> SessionEvents:
+        """See `Registrar`."""
+        return self._events.of(id)
+
+    def register(self, session: Session, then: Callable[[Unavailable | None], None]) -> None:
+        """See `Registrar`."""
+        self._spawn(self._register(session, then))
+
+    async def _register(self, session: Session, then: Callable[[Unavailable | None], None]) -> None:
+        now = self._wall()
+        owner = self.membership.name
+        try:
+            record = self._record(session, now)
+            title = await self._store.open(session.id, owner, record, now, self._ttl_s)
+        except StoreUnavailable as error:
+            then(error)
+            return
+        if session.is_closed:
+            self._ended[session.id] = title
+            self._wake.set()
+            return
+        self._held[session.id] = _Held(session, title, now)
+        if owner != self.membership.name:  # we lapsed meanwhile
+            await self._reclaim(self._held[session.id], True)
+        then(None)
+
+    def changed(self, session: Session) -> None:
+        """See `Journal`."""
+        if session.id in self._held:
+            self._changed[session.id] = None
+            self._wake.set()
+
+    def ended(self, session: Session) -> None:
+        """See `Journal`."""
+        held = self._held.pop(session.id, None)
+        if held is not None:
+            self._ended[session.id] = held.title
+            while len(self._ended) > MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
+            self._wake.set()
+
+    def let_go(self, session: Session) -> None:
+        """See `Registrar`."""
+        held = self._held.pop(session.id, None)
+        if held is not None:
+            self._spawn(self._let_go(session.id, held, self._record(session, held.created_at)))
+
+    async def _let_go(self, id: str, held: _Held, record: SessionRecord) -> None:
+        try:
+            await self._store.keep(id, held.title, record, self._used_at(held), self._ttl_s, next_owner="")
+        except StoreUnavailable as error:
+            # It stays ours in name: whoever asks us for it finds that it is not here, and may take it.
+            log.debug("a session could not be released: %s", error.message)
+
+    # For whoever routes
+
+    def is_leaving(self, id: str) -> bool:
+        """Is it on its way out, so that requests wait?"""
+        return id in self._leaving
+
+    def title_of(self, id: str) -> Title | None:
+        """By which it is ours; None: it is not."""
+        held = self._held.get(id)
+        return held.title if held is not None else None
+
+    async def take(self, id: str, place: Place) -> bool:
+        """Own what was found so, and go on with it here; false: another was quicker.
+
+        Raises StoreUnavailable, or Unavailable if there is no room.
+        """
+        owner = self.membership.name
+        title = await self._store.claim(id, place, owner, self._ttl_s)
+        if title is None:
+            return False
+        if title.owner != self.membership.name or id in self._proxy.sessions:
+            return id in self._held
+        record = place.record
+        try:
+            memory = Memory.load(record.memory)
+        except msgspec.DecodeError as error:
+            text = f"a session cannot be read: {error}"
+            raise Unavailable(text, code="session_unreadable", hint="open a new one") from error
+        kept = KeptSession(id, record.principal, record.transport, record.client, memory, 0.0)
+        session = self._proxy.welcome(kept, TAKEN_OVER)
+        session.link.upstream_known = record.upstream
+        session.words.load(record.asked, record.task_tokens)
+        session.delivery.load(record.backlog)
+        session.words.withdraw_questions("the server that asked is gone")
+        self._held[id] = _Held(session, title, record.created_at)
+        self.takeovers += 1
+        log.info(
+            "session %s goes on here",
+            session.short_id,
+            extra={"event": "session_taken_over", "session": session.short_id, "from": place.owner},
+        )
+        return True
+
+    # Letting go of all
+
+    async def release_quiet(self) -> int:
+        """Let go of those that rest; returns how many are left. Raises StoreUnavailable."""
+        for id, held in list(self._held.items()):
+            if held.session.is_quiet:
+                await self._release(id, held)
+        return len(self._held)
+
+    async def _release(self, id: str, held: _Held) -> None:
+        session = held.session
+        self._leaving.add(id)
+        try:
+            record = self._record(session, held.created_at)
+            kept = await self._store.keep(
+                id,
+                held.title,
+                record,
+                self._used_at(held),
+                self._ttl_s,
+                next_owner="",
+                may_be_missing=True,
+            )
+            if self._held.pop(id, None) is not None:
+                self._drop(session, "it goes on at another replica")
+            log.debug("session %s is released: %s", session.short_id, kept)
+        finally:
+            self._leaving.discard(id)
+
+    def _drop(self, session: Session, reason: str) -> None:
+        """It is not ours any more: nothing of it is left here, and nothing is written down."""
+        session.cut("lease_lost", f"{reason}; whether the call was executed is not known")
+        session.link.leave_upstream()
+        session.link.sleep(reason, reset_by=TAKEN_OVER)
+        self._proxy.part(session)
+
+    async def reclaim(self, is_empty: bool) -> None:
+        """We have another name: what nobody has taken is still ours. Raises StoreUnavailable.
+
+        What is missing in Redis has been ended elsewhere; unless Redis `is_empty`, having lost everything.
+        """
+        for held in list(self._held.values()):
+            if held.title.owner != self.membership.name:
+                await self._reclaim(held, is_empty)
+
+    async def _reclaim(self, held: _Held, is_empty: bool) -> None:
+        session, name = held.session, self.membership.name
+        record = self._record(session, held.created_at)
+        kept = await self._store.keep(
+            session.id,
+            held.title,
+            record,
+            self._used_at(held),
+            self._ttl_s,
+            next_owner=name,
+            may_be_missing=is_empty,
+        )
+        self._judge(session.id, held, Kept.ENDED if kept is Kept.MISSING else kept)
+        held.title = held.title._replace(owner=name)
+
+    # Writing
+
+    @property
+    def _ttl_s(self) -> float:
+        return self._proxy.policy.forget_after_s
+
+    def _used_at(self, held: _Held) -> float:
+        held.written_use = held.session.last_used
+        return self._wall() - (self._proxy.clock() - held.session.last_used)
+
+    def _record(self, session: Session, created_at: float) -> SessionRecord:
+        asked, tokens = session.words.dump()
+        return SessionRecord(
+            principal=session.principal,
+            transport=session.transport,
+            client=session.client,
+            memory=session.memory.dump(),
+            created_at=created_at,
+            upstream=session.link.upstream,
+            asked=asked,
+            task_tokens=tokens,
+            backlog=_fitting([line for _, line in session.delivery.backlog]),
+        )
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._policy.touch_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            self._note_uses()
+            try:
+                await self._write_all()
+            except StoreUnavailable as error:
+                log.debug("sessions cannot be written down: %s", error.message)
+                await asyncio.sleep(RETRY_S)
+                self._wake.set()
+            except Exception:  # a bug of ours with one session must not end the writing of all
+                log.exception("sessions could not be written down")
+
+    def _note_uses(self) -> None:
+        now = self._proxy.clock()
+        if now - self._touched_at >= self._policy.touch_s:
+            self._touched_at = now
+            for id, held in self._held.items():
+                if held.session.last_used != held.written_use:
+                    self._changed.setdefault(id)
+
+    async def _write_all(self) -> None:
+        while self._ended:
+            id, title = next(iter(self._ended.items()))
+            await self._store.remove(id, title)
+            self._ended.pop(id, None)
+        while self._changed:
+            id = next(iter(self._changed))
+            del self._changed[id]
+            held = self._held.get(id)
+            if held is None:
+                continue
+            try:
+                record = self._record(held.session, held.created_at)
+                kept = await self._store.keep(id, held.title, record, self._used_at(held), self._ttl_s)
+            except StoreUnavailable:
+                self._changed.setdefault(id)
+                raise
+            if kept is Kept.MISSING:  # Redis has lost it, or it has expired under a client that came back
+                self._changed.setdefault(id)
+                await self._put_back(id, held)
+            else:
+                self._judge(id, held, kept)
+
+    async def _put_back(self, id: str, held: _Held) -> None:
+        record = self._record(held.session, held.created_at)
+        kept = await self._store.keep(
+            id, held.title, record, self._used_at(held), self._ttl_s, may_be_missing=True
+        )
+        self._judge(id, held, kept)
+
+    def _judge(self, id: str, held: _Held, kept: Kept) -> None:
+        """Draw the conclusion from what became of a write."""
+        if kept in (Kept.KEPT, Kept.MISSING) or self._held.get(id) is not held:
+            return
+        del self._held[id]
+        if kept is Kept.ENDED:
+            held.session.close("somebody has ended it")
+            return
+        self.lost += 1
+        log.warning(
+            "session %s is another replica's by now",
+            held.session.short_id,
+            extra={"event": "session_lost_to_another", "session": held.session.short_id},
+        )
+        self._drop(held.session, TAKEN_OVER)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a session could not be told of", exc_info=error)
+
+    async def aclose(self) -> None:
+        """Write what is left, once. What cannot be is found without an owner that lives."""
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._policy.store_s)
+        try:
+            await self._write_all()
+        except StoreUnavailable as error:
+            log.warning("what is new of sessions is not written down: %s", error.message)
+
+
+def _fitting(backlog: list[bytes]) -> list[bytes]:
+    """The newest of what waited."""
+    kept: list[bytes] = []
+    size = 0
+    for line in reversed(backlog):
+        size += len(line)
+        if size > MAX_BACKLOG_BYTES:
+            break
+        kept.insert(0, line)
+    return kept

@@ -1,0 +1,232 @@
+"""This replica among the others: its lease, who else there is, and what it does when Redis does not answer.
+
+    joining → member ⇄ cut off (Redis does not answer; the lease goes on while it lasts) → lapsed → member,
+    anew
+
+- A lease is renewed under the name of an *incarnation*. One that was found without a lease is dead for ever,
+  so a replica that lapsed goes on under another name, and only with those sessions that nobody has taken
+  meanwhile.
+- While Redis answers nobody, nobody can take a session over: all others say so when they are asked, and
+  promise to leave ours alone for the span of a lease, should Redis come back before we notice. So owners go
+  on serving. If one of them does see Redis, or does not answer, the lease runs out.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from mooring.errors import MooringError
+from mooring.replicas.lease import Lease
+from mooring.replicas.policy import ReplicaPolicy
+from mooring.replicas.records import Replica
+from mooring.replicas.shared_store import SharedStore
+from mooring.replicas.store_errors import StoreUnavailable
+
+__all__ = ["Membership", "Neighbours"]
+
+log = logging.getLogger("mooring.replicas")
+
+LOOK_TURNS = 2
+"""Of the renewals, at which it is seen who else is there."""
+FAILING_S = 0.5
+"""Between two attempts while Redis does not answer."""
+
+
+class Neighbours(Protocol):
+    """The way to other replicas."""
+
+    async def promise_rest(self, replica: Replica, incarnation: str) -> bool:
+        """Does it see no Redis either, and leave our sessions alone?"""
+        ...
+
+
+class Membership:
+    """`on_reborn(is_empty)` is awaited when the name has changed: what was held under another is to be had
+    again.
+
+    `is_empty`: Redis has lost all it knew.
+    """
+
+    def __init__(
+        self,
+        store: SharedStore,
+        policy: ReplicaPolicy,
+        replica: Replica,
+        *,
+        clock: Callable[[], float],
+        neighbours: Neighbours,
+        on_reborn: Callable[[bool], Awaitable[None]],
+    ) -> None:
+        """`clock` counts suspension."""
+        self.replica = replica
+        self.name = ""
+        self.names: set[str] = set()
+        """All that we have had."""
+        self.others: dict[str, Replica] = {}
+        """Those that had a lease when we last looked."""
+        self.trouble: StoreUnavailable | None = None
+        """What Redis did not do last."""
+        self.on_dead: Callable[[str], None] = lambda incarnation: None
+        """Hears of each whose lease has run out."""
+        self._store = store
+        self._policy = policy
+        self._clock = clock
+        self._neighbours = neighbours
+        self._on_reborn = on_reborn
+        self._lease = Lease(policy.holder_s, clock)
+        self._is_settled = False
+        self._epoch = ""
+        self._promised: dict[str, float] = {}
+        """Until when we leave the sessions of these alone."""
+        self._dead_since: dict[str, float] = {}
+        self._known: dict[str, Replica] = {}
+        self._turns = 0
+        self._task: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+
+    @property
+    def holds(self) -> bool:
+        """May we act for our sessions?"""
+        return self._is_settled and self._lease.holds
+
+    @property
+    def sees_store(self) -> bool:
+        """Did Redis answer last?"""
+        return self.trouble is None
+
+    async def begin(self) -> None:
+        """Join. Raises StoreUnavailable."""
+        await self._be_born()
+        self._epoch = await self._store.epoch(secrets.token_hex(8))
+        await self._look_around()
+        self._is_settled = True
+        self._task = asyncio.create_task(self._run(), name="renewing the lease of this replica")
+
+    async def aclose(self) -> None:
+        """Leave: whatever is still ours is anybody's."""
+        self._lease.lapse()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            await self._store.retire(self.name)
+        except StoreUnavailable as error:
+            log.warning("others learn late that this replica is gone: %s", error.message)
+
+    def hurry(self) -> None:
+        """Somebody needs to know now how it stands."""
+        self._hurry.set()
+
+    # Of others
+
+    async def address_of(self, incarnation: str) -> Replica | None:
+        """Where it is, or was. Raises StoreUnavailable."""
+        if incarnation not in self._known:
+            self._known.update(await self._store.replicas())
+        return self._known.get(incarnation)
+
+    async def may_take_from(self, incarnation: str) -> bool:
+        """Is it dead, for ever? Raises StoreUnavailable."""
+        if not incarnation or incarnation == self.name:
+            return True
+        if self._clock() < self._promised.get(incarnation, 0.0):
+            return False
+        return not await self._store.is_alive(incarnation)
+
+    def promise_rest(self, incarnation: str) -> bool:
+        """Another cannot see Redis, and asks whether we can."""
+        if self.trouble is None:
+            return False
+        self._promised[incarnation] = self._clock() + self._policy.lease_s
+        return True
+
+    # Our own
+
+    async def _be_born(self) -> None:
+        self.name = f"{self.replica.host or 'replica'}-{secrets.token_hex(5)}"
+        self.names.add(self.name)
+        lease = Lease(self._policy.holder_s, self._clock)
+        asked_at = lease.now()
+        await self._store.begin(self.name, self.replica, self._policy.lease_s)
+        lease.renewed(asked_at)
+        self._lease = lease
+
+    async def _run(self) -> None:
+        while True:
+            failing = self.trouble is not None or not self._is_settled
+            wait_s = FAILING_S if failing else self._policy.renew_s
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._hurry.wait()
+            except TimeoutError:
+                pass
+            self._hurry.clear()
+            try:
+                await self._turn()
+            except Exception:  # a bug of ours must not end the lease
+                log.exception("the lease of this replica could not be looked after")
+
+    async def _turn(self) -> None:
+        asked_at = self._lease.now()
+        try:
+            lives = self._is_settled and await self._store.renew(self.name, self._policy.lease_s)
+            if lives:
+                self._lease.renewed(asked_at)
+            else:
+                await self._lapse()
+            self._turns += 1
+            if self.trouble is not None or self._turns % LOOK_TURNS == 0:
+                await self._look_around()
+        except StoreUnavailable as error:
+            self._note_trouble(error)
+            await self._ask_others(asked_at)
+            return
+        if self.trouble is not None:
+            log.info("Redis answers again", extra={"event": "sessions_reachable"})
+            self.trouble = None
+
+    async def _lapse(self) -> None:
+        """Under this name we own nothing any more."""
+        self._is_settled = False
+        self._lease.lapse()
+        log.warning(
+            "the lease of this replica was lost: it goes on under another name, with what is still its own",
+            extra={"event": "lease_lost"},
+        )
+        await self._be_born()
+        epoch = await self._store.epoch(secrets.token_hex(8))
+        await self._on_reborn(epoch != self._epoch)
+        self._epoch = epoch
+        self._is_settled = True
+
+    async def _look_around(self) -> None:
+        known = self._known = await self._store.replicas()
+        alive = {name: at for name, at in known.items() if await self._store.is_alive(name)}
+        self.others = {name: at for name, at in alive.items() if name != self.name}
+        now = self._clock()
+        for name in (dead := known.keys() - alive.keys()) - self._dead_since.keys():
+            self.on_dead(name)
+        self._dead_since = {name: self._dead_since.get(name, now) for name in dead}
+        for name, since in self._dead_since.items():
+            if now - since >= self._policy.remembered_s:
+                await self._store.forget(name)
+        self._promised = {name: until for name, until in self._promised.items() if until > now}
+
+    def _note_trouble(self, error: StoreUnavailable) -> None:
+        if self.trouble is None:
+            log.warning("%s", error.message, extra={"event": error.code})
+        self.trouble = error
+
+    async def _ask_others(self, asked_at: float) -> None:
+        """Does nobody see Redis? Asked when the lease would end before long."""
+        if not self._is_settled or not self._lease.holds or self._lease.left_s > self._policy.lease_s / 2:
+            return
+        asked = [self._neighbours.promise_rest(replica, self.name) for replica in self.others.values()]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, MooringError):
+                raise answer
+        if all(answer is True for answer in answers):
+            self._lease.renewed(asked_at)

@@ -1,0 +1,66 @@
+"""Replicas in front of a server elsewhere: whoever takes a session over goes on with the session there."""
+
+import asyncio
+import signal
+
+from tests.e2e.mooring import LINUX_ONLY, running_mooring
+from tests.e2e.replicas.fleet import Roaming, running_fleet
+from tests.e2e.replicas.test_losing import LEASE, served
+from tests.ledger import Ledger
+from tests.replicas.stores import Server
+from tests.support import free_port, within
+
+pytestmark = LINUX_ONLY
+
+
+async def test_the_session_there_outlives_the_replica_that_opened_it(store: Server, ledger: Ledger) -> None:
+    """The server elsewhere has a process for each session, so that one can be told from another."""
+    async with (
+        running_mooring(server=ledger.command) as elsewhere,
+        running_fleet(2, store, elsewhere.url, *LEASE) as fleet,
+        Roaming(fleet.ports) as client,
+    ):
+        first, second = fleet.replicas
+        await client.initialize()
+        pid = (await client.mark("before"))["result"]["pid"]
+        client.go_only_to(second)
+        first.signal(signal.SIGTERM)
+        assert await first.ended() == 0
+        assert (await client.mark("after-the-end"))["result"]["pid"] == pid
+        third = await fleet.add()
+        second.exit_status = -signal.SIGKILL
+        second.signal(signal.SIGKILL)
+        await second.ended()
+        client.go_only_to(third)
+        async with within():
+            assert (await served(client, "after-the-kill"))["result"]["pid"] == pid
+        assert (await elsewhere.get("/readyz"))[1]["sessions"] == 1
+        assert (await client.raw("DELETE")).status == 204
+        async with within():
+            while (await elsewhere.get("/readyz"))[1]["sessions"]:
+                await asyncio.sleep(0.05)
+    assert set(ledger.marks().values()) == {1}
+
+
+async def test_a_server_that_forgot_the_session_is_told_again(store: Server, ledger: Ledger) -> None:
+    """And the next replica goes on with the session that took its place."""
+    port = free_port()
+    async with (
+        running_mooring("--port", str(port), server=ledger.command) as elsewhere,
+        running_fleet(2, store, elsewhere.url, *LEASE) as fleet,
+        Roaming(fleet.ports) as client,
+    ):
+        first, second = fleet.replicas
+        client.go_only_to(first)
+        await client.initialize()
+        pid = (await client.mark("before"))["result"]["pid"]
+        await elsewhere.stop()
+        async with running_mooring("--port", str(port), server=ledger.command):
+            async with within():
+                fresh = (await served(client, "again"))["result"]["pid"]
+            assert fresh != pid
+            client.go_only_to(second)
+            first.signal(signal.SIGTERM)
+            assert await first.ended() == 0
+            assert (await client.mark("at-the-second"))["result"]["pid"] == fresh
+    assert set(ledger.marks().values()) == {1}

@@ -1,0 +1,190 @@
+"""A replica goes: in peace, by force, or for a while. No session ends, and no call is executed twice."""
+
+import asyncio
+import json
+import os
+import signal
+from typing import Any
+
+from tests.e2e.mooring import LINUX_ONLY, Mooring
+from tests.e2e.replicas.fleet import Roaming, running_fleet
+from tests.ledger import Ledger
+from tests.replicas.stores import Server
+from tests.support import suspend, within
+
+pytestmark = LINUX_ONLY
+
+LEASE = ("--lease", "3s")
+
+
+async def test_a_session_goes_on_when_its_replica_ends(store: Server, ledger: Ledger) -> None:
+    async with running_fleet(2, store, ledger.command) as fleet, Roaming(fleet.ports) as client:
+        owner, other = fleet.replicas
+        await client.initialize()
+        before = (await client.mark("before"))["result"]["pid"]
+        owner.signal(signal.SIGTERM)
+        client.go_only_to(other)
+        answers = [await client.mark(f"m{n}") for n in range(5)]
+        assert all(answer["result"]["pid"] != before for answer in answers[1:])
+        assert await owner.ended() == 0
+        assert (await client.mark("after"))["result"]["mark"] == "after"
+        assert set(ledger.marks().values()) == {1}
+
+
+async def test_what_comes_to_a_replica_that_drains_is_passed_on(store: Server, ledger: Ledger) -> None:
+    """A balancer goes on for some seconds: sessions, and those that only begin, are served by the other."""
+    options = ("--drain-delay", "4s")
+    async with running_fleet(2, store, ledger.command, *options) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        here = (await client.mark("before"))["result"]["pid"]
+        owner.signal(signal.SIGTERM)
+        await owner.logged("draining")
+        async with within():
+            while (await client.mark(f"m{len(ledger.marks())}"))["result"]["pid"] == here:
+                await asyncio.sleep(0.02)
+        async with Roaming(fleet.ports) as newcomer:
+            newcomer.go_only_to(owner)
+            await newcomer.initialize()
+            assert (await newcomer.mark("new"))["result"]["mark"] == "new"
+            assert await owner.ended() == 0
+            newcomer.go_only_to(other)
+            assert (await newcomer.mark("new-too"))["result"]["mark"] == "new-too"
+    assert set(ledger.marks().values()) == {1}
+
+
+async def test_a_call_that_runs_is_finished_where_it_runs(store: Server, ledger: Ledger) -> None:
+    async with running_fleet(2, store, ledger.command) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        await client.initialize()
+        client.go_only_to(other)  # which passes it on
+        calling = asyncio.create_task(client.mark("long", 2.0))
+        async with within():
+            while not ledger.has("long"):
+                await asyncio.sleep(0.01)
+        owner.signal(signal.SIGTERM)
+        await owner.logged("draining")
+        behind = asyncio.create_task(client.mark("behind"))
+        assert (await calling)["result"]["mark"] == "long"
+        assert (await behind)["result"]["mark"] == "behind"
+        assert await owner.ended() == 0
+    assert ledger.marks() == {"long": 1, "behind": 1}
+
+
+async def test_a_killed_replica_loses_no_session(store: Server, ledger: Ledger) -> None:
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        owner, other = fleet.replicas
+        owner.exit_status = -signal.SIGKILL
+        await client.initialize()
+        client.go_only_to(other)
+        calling = asyncio.create_task(client.mark("cut", 60.0))
+        async with within():
+            while not ledger.has("cut"):
+                await asyncio.sleep(0.01)
+        owner.signal(signal.SIGKILL)
+        async with within():
+            error = (await calling)["error"]
+            assert error["data"] == {"reason": "replica_lost", "retryable": False}
+            answer = await served(client, "after")
+        assert answer["result"]["mark"] == "after"
+        assert all(count == 1 for count in ledger.marks().values())
+
+
+async def served(client: Roaming, mark: str) -> dict[str, Any]:
+    """The first answer that is one: until a lease has run out, calls may be told that nobody is there."""
+    for n in range(100):
+        answer = await client.raw(
+            "POST", client.request("x/mark", {"mark": mark if not n else f"{mark}-{n}"})
+        )
+        if answer.status == 200 and "result" in (said := json.loads(answer.body)):
+            said["result"]["mark"] = mark
+            return said  # type: ignore[no-any-return]
+        assert answer.status in (200, 503), answer
+        await asyncio.sleep(0.1)
+    raise AssertionError("never served")
+
+
+async def test_a_replica_that_was_stopped_does_nothing_when_it_wakes(store: Server, ledger: Ledger) -> None:
+    """What lay in its buffers when its lease was taken is not executed by it; and each call at most once."""
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        here = (await client.mark("before"))["result"]["pid"]
+        await suspend(owner.pid)
+        stuck = await client.send("POST", client.request("x/mark", {"mark": "stuck"}))
+        client.go_only_to(other)
+        async with within():
+            taken = await served(client, "taken")
+        assert taken["result"]["pid"] != here
+        os.kill(owner.pid, signal.SIGCONT)
+        async with within():
+            woken = json.loads((await stuck.answer()).body)
+        # It may be passed on to whoever has the session now, but it does not reach the old server.
+        executed = ledger.marks()
+        assert "result" not in woken or woken["result"]["pid"] != here
+        assert all(count == 1 for count in executed.values()), executed
+        assert not pids_of(ledger, "stuck") & {here}
+        await client.mark("after")
+        await is_ready(owner)
+
+
+def pids_of(ledger: Ledger, mark: str) -> set[int]:
+    lines = [line.split() for line in ledger._path.read_text().splitlines()]
+    return {int(pid) for pid, what in lines if what == mark}
+
+
+async def is_ready(replica: Mooring) -> None:
+    async with within():
+        while (await replica.get("/readyz"))[0] != 200:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_stream_is_gone_on_with_at_another_replica(store: Server, ledger: Ledger) -> None:
+    """The owner ends while nobody reads: what it had stored is there at the next one."""
+    async with running_fleet(2, store, ledger.command) as fleet, Roaming(fleet.ports) as client:
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize(capabilities={"roots": {}})
+        stream = await client.stream("POST", client.request("x/ask", {"mark": "asked"}))
+        first = await stream.event()
+        while first is not None and not first.data:
+            first = await stream.event()
+        assert first is not None
+        question = json.loads(first.data)
+        stream.reset()
+        await client.respond(question["id"], {"roots": []})
+        async with within():
+            while not ledger.has("asked"):
+                await asyncio.sleep(0.01)
+        owner.signal(signal.SIGTERM)
+        assert await owner.ended() == 0
+        client.go_only_to(other)
+        rest = await client.stream("GET", Last_Event_ID=first.id or "")
+        assert [message.get("result", {}).get("mark") for message in await rest.rest()] == ["asked"]
+
+
+async def test_a_call_that_is_lost_with_its_replica_is_told_on_its_stream(
+    store: Server, ledger: Ledger
+) -> None:
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        owner, other = fleet.replicas
+        owner.exit_status = -signal.SIGKILL
+        client.go_only_to(owner)
+        await client.initialize(capabilities={"roots": {}})
+        stream = await client.stream("POST", client.request("x/ask", {"mark": "asked"}, id="lost"))
+        event = await stream.event()
+        while event is not None and not event.data:
+            event = await stream.event()
+        assert event is not None
+        owner.signal(signal.SIGKILL)
+        await owner.ended()
+        client.go_only_to(other)
+        async with within():
+            rest = await client.stream("GET", Last_Event_ID=event.id or "")
+            (told,) = await rest.rest()
+        assert told["id"] == "lost"
+        assert told["error"]["data"]["reason"] == "replica_lost"

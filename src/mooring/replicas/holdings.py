@@ -289,8 +289,9 @@ class Holdings:
 
     async def _run(self) -> None:
         while True:
+            due_in_s = max(0.0, self._touched_at + self._policy.touch_s - self._proxy.clock())
             try:
-                async with asyncio.timeout(self._policy.touch_s):
+                async with asyncio.timeout(due_in_s):
                     await self._wake.wait()
             except TimeoutError:
                 pass

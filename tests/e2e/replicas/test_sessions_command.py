@@ -193,7 +193,7 @@ async def test_an_owner_that_cannot_be_reached_hears_of_it_from_redis(store: Ser
             done = await about_one(store, "end", client.session)
             assert done.status == 0
             assert "has ended." in done.out
-            assert "does not know yet: " in done.err and "two minutes at most" in done.err
+            assert "does not know yet: " in done.err and "a minute at most" in done.err
             async with McpClient(port_of(there)) as elsewhere:
                 elsewhere.session = client.session
                 assert (await elsewhere.raw("POST", elsewhere.request("ping"))).status == 404

@@ -114,8 +114,8 @@ async def _end(inspector: Inspector, given: Given, key: str | None) -> None:
         tell("warning", f"{ending.owner.host} does not know yet: {ending.untold}")
         tell(
             "note",
-            "who reaches it may be served until it next writes down that the session was used, for two "
-            "minutes at most; the process stays until then, or until it is idle",
+            "who reaches it may be served until it next writes down that the session was used, for a "
+            "minute at most; the process stays until then, or until it is idle",
         )
 
 

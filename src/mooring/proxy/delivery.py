@@ -129,6 +129,10 @@ class Delivery:
         for surplus in self.streams.attached[: -self._policy.max_streams]:
             surplus.hang_up(self._policy.retry_ms)
         self.streams.adopt(stream, now)
+        self.go_on(stream, now)
+
+    def go_on(self, stream: EventStream, now: float) -> None:
+        """A GET stream that another Mooring had is known here from now on: it takes what waited for one."""
         backlog = list(self.backlog)
         self._keep([])
         for _, line in backlog:

@@ -30,6 +30,7 @@ from mooring.wire.jsonrpc import Envelope, note_line
 from mooring.wire.modern import ASKS_BY_RESULT, DISCOVER, LISTEN, LOG, without_level
 from mooring.wire.notes import is_extension
 from mooring.wire.params import subscription_of_note, unambiguous
+from mooring.wire.request_state import named, unnamed
 
 __all__ = ["ModernServer"]
 
@@ -39,14 +40,17 @@ MOST_LISTENERS = 1024
 class _Passenger:
     """A request on its way."""
 
-    __slots__ = ("call", "clock", "wants_log")
+    __slots__ = ("call", "clock", "replica", "wants_log")
 
     counts = True
     heard = True
     """Whoever goes has cancelled."""
 
-    def __init__(self, call: StatelessCall, clock: Callable[[], float], *, wants_log: bool) -> None:
+    def __init__(
+        self, call: StatelessCall, clock: Callable[[], float], *, wants_log: bool, replica: str
+    ) -> None:
         self.call = call
+        self.replica = replica
         self.clock = clock
         self.wants_log = wants_log
 
@@ -54,6 +58,8 @@ class _Passenger:
         try:
             if response.result and ride.method == DISCOVER:
                 response.result = Raw(served_here(response.result))
+            elif response.result and self.replica:
+                response.result = Raw(named(bytes(response.result), self.replica))
         except msgspec.DecodeError as error:
             self.call.fail(Failure("bad_answer", f"the server's answer is malformed: {error}"), now)
             return
@@ -76,6 +82,8 @@ class ModernServer:
         self._all = trunks
         self._clock = clock
         self._policy = policy
+        self.replica = ""
+        """Which of several this is: what a `requestState` means may be known to one process only."""
         self._trunks: list[Trunk] = []
         self._retired: list[Trunk] = []
         """Where somebody read the log who has gone: they are used no more."""
@@ -167,7 +175,9 @@ class ModernServer:
             else:
                 self._refuse(call, "too many want to hear the log of their calls")
                 return
-        passenger = _Passenger(call, self._clock, wants_log=wants_log)
+        if self.replica:
+            params = unnamed(params)
+        passenger = _Passenger(call, self._clock, wants_log=wants_log, replica=self.replica)
         ride = trunk.ride(request.id, request.method, params, passenger, token=request.progress_token)
         call.reply.on_gone(partial(self._leave, trunk, ride, passenger))
 

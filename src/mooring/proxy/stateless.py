@@ -171,7 +171,8 @@ class Stateless:
             extra={"event": "era", "modern": discovery.is_modern},
         )
         if discovery.is_modern:
-            self._service = ModernServer(self._trunks, self._policy, self._clock)
+            self._service = modern = ModernServer(self._trunks, self._policy, self._clock)
+            modern.replica = self.replica
         elif discovery.later:
             self._service = LaterServer(discovery.later, self._clock)
         else:

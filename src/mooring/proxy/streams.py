@@ -218,6 +218,11 @@ class EventStream:
         self.stored = max(self.stored, n)
         self._pump()
 
+    @property
+    def is_stored(self) -> bool:
+        """Has the vault, if there is one, all that was said?"""
+        return self._vault is None or self.stored >= self.log.last
+
     def forget_oldest(self) -> int:
         """Give up the oldest message; returns its size, 0 if there is none."""
         freed = self.log.forget_oldest()
@@ -457,6 +462,11 @@ class Streams:
     def in_use(self) -> bool:
         """A client reads one of the streams."""
         return len(self) > 0 and any(stream.attached for stream in self)
+
+    @property
+    def are_stored(self) -> bool:
+        """Whoever has the session next finds all that was said."""
+        return all(stream.is_stored for stream in self)
 
     @property
     def unsent_bytes(self) -> int:

@@ -69,8 +69,8 @@ class EventStore:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("events could not be stored", exc_info=error)
-            self._let_go(self._queue)  # nobody waits for ever
-            self._queue = []
+        if self._queue or self._forgotten:  # said between the end of the task and this
+            self._wake()
 
     async def _run(self) -> None:
         await asyncio.sleep(0)  # all that is said in this turn goes together
@@ -78,8 +78,10 @@ class EventStore:
             batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
             forgotten, self._forgotten = self._forgotten, {}
             self._queued_bytes -= sum(len(event.data) for _, event in batch)
-            await self._store_batch([event for _, event in batch], forgotten)
-            self._let_go(batch)
+            try:
+                await self._store_batch([event for _, event in batch], forgotten)
+            finally:  # nobody waits for ever
+                self._let_go(batch)
 
     async def _store_batch(self, events: list[Event], forgotten: dict[tuple[str, str], int]) -> None:
         if self._is_failing and self._queued_bytes > self._policy.max_unstored_bytes:
@@ -103,8 +105,9 @@ class EventStore:
             self._is_failing = False
 
     def _let_go(self, batch: list[tuple[EventStream, Event]]) -> None:
-        for stream, event in batch:
-            stream.on_stored(event.n)
+        last = {stream: event.n for stream, event in batch}  # once for each: it sends all that it may
+        for stream, n in last.items():
+            stream.on_stored(n)
 
     async def aclose(self) -> None:
         """What is left is stored, within the bound of one batch each."""

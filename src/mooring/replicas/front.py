@@ -105,6 +105,7 @@ class Front:
         self._bounds: dict[str, set[asyncio.Timeout]] = {}
         """Of requests that are at another replica, by its name: they end with it, if it does not say so
         itself."""
+        self._asking: set[asyncio.Task[None]] = set()
         self._passing: set[Exchange] = set()
         """Requests that another replica is answering."""
         membership.on_dead = self._give_up
@@ -184,7 +185,9 @@ class Front:
         stream = session.streams.load_stream(
             PassedStream(kind, name, last, stored.messages, last, stored.finished, ended_at, ids)
         )
-        if not is_standalone and not stored.finished:
+        if is_standalone:
+            session.delivery.go_on(stream, now)  # said here before its client came back
+        elif not stored.finished:
             # Its replica is gone, and with it whatever answered.
             data = {"reason": "replica_lost", "retryable": False}
             for id in ids:
@@ -218,35 +221,38 @@ class Front:
         """To a replica that is named in the request; if it is gone, so is what it had."""
         try:
             replica = await self._membership.address_of(owner)
-            response = await self._forwarding.send(exchange.request, replica) if replica is not None else None
-        except AnswerLost:
+            if replica is not None:
+                async with self._while_alive(owner):
+                    await self._answer(exchange, await self._forwarding.send(exchange.request, replica))
+                return
+        except (AnswerLost, TimeoutError):
             self._tell_lost(exchange)
             return
         except MooringError as error:
             log.debug("%s cannot be asked: %s", owner, error.message)
-            response = None
-        if response is None:
-            self._local(exchange)
-        else:
-            await self._answer(exchange, response)
+        self._local(exchange)
 
     async def _pass_on_to_any(self, exchange: Exchange) -> None:
-        others = list(self._membership.others.values())
-        random.shuffle(others)
-        for replica in others:
+        for name, replica in self._others():
             try:
-                response = await self._forwarding.send(exchange.request, replica)
+                async with self._while_alive(name):
+                    response = await self._forwarding.send(exchange.request, replica)
+                    if response.status not in (MISDIRECTED, 503):
+                        await self._answer(exchange, response)
+                        return
+                    response.close()
             except NotSent:
                 continue
-            except AnswerLost:
+            except (AnswerLost, TimeoutError):
                 self._tell_lost(exchange)
                 return
-            if response.status in (MISDIRECTED, 503):
-                response.close()
-                continue
-            await self._answer(exchange, response)
-            return
         self._local(exchange)
+
+    def _others(self) -> list[tuple[str, Replica]]:
+        """All that could take what is not ours any more, in whichever order."""
+        others = list(self._membership.others.items())
+        random.shuffle(others)
+        return others
 
     async def _find_way(self, exchange: Exchange, id: str) -> None:
         """Until it is served, passed on, refused, or its client has gone."""
@@ -255,8 +261,14 @@ class Front:
         while self._clock() < give_up_at and not exchange.disconnected:
             if self._serve_if_here(exchange, id):
                 return
-            if id in self._proxy.sessions and self._holdings.holds:
-                await asyncio.sleep(LEAVING_LOOK_S)
+            if id in self._proxy.sessions:
+                # It is leaving, or our lease is: in either case it is known before long whether it stays.
+                if self._holdings.holds:
+                    await asyncio.sleep(LEAVING_LOOK_S)
+                else:
+                    trouble = self._membership.trouble or trouble
+                    self._membership.hurry()
+                    await asyncio.sleep(self._policy.look_again_s)
                 continue
             try:
                 if await self._try(exchange, id):
@@ -278,6 +290,8 @@ class Front:
         if seen is not None and seen.known.principal == request.principal:
             return await self._pass_on(exchange, id, seen.known, seen.replica)
         place = await self._store.find(id)
+        if place is None and await self._membership.is_refilling():
+            raise StoreUnavailable("it has lost what it knew, and is being told again")
         if place is None or place.record.principal != request.principal:
             self._local(exchange)  # which knows no such session either
             return True
@@ -312,9 +326,12 @@ class Front:
             return replica
         return None
 
-    async def _pass_on(self, exchange: Exchange, id: str, known: _Known, replica: Replica) -> bool:
+    async def _pass_on(
+        self, exchange: Exchange, id: str, known: _Known, replica: Replica, *, at: str = ""
+    ) -> bool:
+        """`at`: the name of that replica, if it is not the owner."""
         try:
-            async with self._while_alive(known.owner):
+            async with self._while_alive(at or known.owner):
                 response = await self._forwarding.send(exchange.request, replica)
                 if response.status == MISDIRECTED:
                     response.close()
@@ -347,17 +364,30 @@ class Front:
                     self._bounds.pop(owner, None)
 
     def _give_up(self, owner: str) -> None:
-        """It is dead: whoever waits for it waits no longer."""
+        """It has no lease: whoever waits for it waits no longer, unless it may act all the same."""
+        if self._bounds.get(owner):
+            self._keep_task(asyncio.get_running_loop().create_task(self._give_up_if_dead(owner)))
+
+    def _keep_task(self, task: "asyncio.Task[None]") -> None:
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _give_up_if_dead(self, owner: str) -> None:
+        try:
+            replica = await self._membership.address_of(owner)
+        except StoreUnavailable:
+            return  # the next look tells
+        if replica is not None and await self._forwarding.holds(replica, owner):
+            return
         now = asyncio.get_running_loop().time()
         for bound in self._bounds.get(owner, ()):
             bound.reschedule(now)
 
     async def _pass_on_to_heir(self, exchange: Exchange, id: str, known: _Known) -> bool:
         """We end: another is asked, who takes it over, by the next fence. False: they all end, too."""
-        others = list(self._membership.others.values())
-        random.shuffle(others)
-        for heir in others:
-            if await self._pass_on(exchange, id, known._replace(owner="", fence=known.fence + 1), heir):
+        next_known = known._replace(owner="", fence=known.fence + 1)
+        for name, heir in self._others():
+            if await self._pass_on(exchange, id, next_known, heir, at=name):
                 return True
         return exchange.disconnected
 
@@ -463,10 +493,10 @@ class Front:
 
     async def aclose(self) -> None:
         """Nothing is passed on any more."""
-        for task in self._tasks:
+        for task in (tasks := self._tasks | self._asking):
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks)
 
 
 def _cancel(task: "asyncio.Task[None]") -> None:

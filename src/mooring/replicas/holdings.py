@@ -208,7 +208,7 @@ class Holdings:
     async def release_quiet(self) -> int:
         """Let go of those that rest; returns how many are left. Raises StoreUnavailable."""
         for id, held in list(self._held.items()):
-            if held.session.is_quiet:
+            if held.session.is_quiet and held.session.streams.are_stored:
                 await self._release(id, held)
         return len(self._held)
 

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mooring.errors import MooringError
 from mooring.replicas.lease import Lease
@@ -28,10 +28,10 @@ __all__ = ["Membership", "Neighbours"]
 
 log = logging.getLogger("mooring.replicas")
 
+Got = TypeVar("Got")
+
 LOOK_TURNS = 2
 """Of the renewals, at which it is seen who else is there."""
-FAILING_S = 0.5
-"""Between two attempts while Redis does not answer."""
 
 
 class Neighbours(Protocol):
@@ -69,7 +69,7 @@ class Membership:
         self.trouble: StoreUnavailable | None = None
         """What Redis did not do last."""
         self.on_dead: Callable[[str], None] = lambda incarnation: None
-        """Hears of each whose lease has run out."""
+        """Hears of each whose lease has run out, at every look."""
         self._store = store
         self._policy = policy
         self._clock = clock
@@ -78,6 +78,8 @@ class Membership:
         self._lease = Lease(policy.holder_s, clock)
         self._is_settled = False
         self._epoch = ""
+        self._refilled_at = 0.0
+        """Until when others may still be writing down what Redis has lost."""
         self._promised: dict[str, float] = {}
         """Until when we leave the sessions of these alone."""
         self._dead_since: dict[str, float] = {}
@@ -135,6 +137,10 @@ class Membership:
             return False
         return not await self._store.is_alive(incarnation)
 
+    async def is_refilling(self) -> bool:
+        """Has Redis lost what it knew, so that what is missing may be somebody's? Raises StoreUnavailable."""
+        return self._clock() < self._refilled_at or await self._store.seen_epoch() != self._epoch
+
     def promise_rest(self, incarnation: str) -> bool:
         """Another cannot see Redis, and asks whether we can."""
         if self.trouble is None:
@@ -156,7 +162,7 @@ class Membership:
     async def _run(self) -> None:
         while True:
             failing = self.trouble is not None or not self._is_settled
-            wait_s = FAILING_S if failing else self._policy.renew_s
+            wait_s = self._policy.failing_s if failing else self._policy.renew_s
             try:
                 async with asyncio.timeout(wait_s):
                     await self._hurry.wait()
@@ -171,14 +177,16 @@ class Membership:
     async def _turn(self) -> None:
         asked_at = self._lease.now()
         try:
-            lives = self._is_settled and await self._store.renew(self.name, self._policy.lease_s)
+            lives = self._is_settled and await self._soon(
+                self._store.renew(self.name, self._policy.lease_s), self._policy.renewal_s
+            )
             if lives:
                 self._lease.renewed(asked_at)
             else:
                 await self._lapse()
             self._turns += 1
             if self.trouble is not None or self._turns % LOOK_TURNS == 0:
-                await self._look_around()
+                await self._soon(self._look_around(), self._policy.renew_s)
         except StoreUnavailable as error:
             self._note_trouble(error)
             await self._ask_others(asked_at)
@@ -186,6 +194,14 @@ class Membership:
         if self.trouble is not None:
             log.info("Redis answers again", extra={"event": "sessions_reachable"})
             self.trouble = None
+
+    async def _soon(self, work: Awaitable[Got], wait_s: float) -> Got:
+        """It must not take the rest of the lease. Raises StoreUnavailable."""
+        try:
+            async with asyncio.timeout(wait_s):
+                return await work
+        except TimeoutError:
+            raise StoreUnavailable(f"no answer within {wait_s:g} s") from None
 
     async def _lapse(self) -> None:
         """Under this name we own nothing any more."""
@@ -197,7 +213,9 @@ class Membership:
         )
         await self._be_born()
         epoch = await self._store.epoch(secrets.token_hex(8))
-        await self._on_reborn(epoch != self._epoch)
+        if is_empty := epoch != self._epoch:
+            self._refilled_at = self._clock() + self._policy.lease_s
+        await self._on_reborn(is_empty)
         self._epoch = epoch
         self._is_settled = True
 
@@ -206,7 +224,7 @@ class Membership:
         alive = {name: at for name, at in known.items() if await self._store.is_alive(name)}
         self.others = {name: at for name, at in alive.items() if name != self.name}
         now = self._clock()
-        for name in (dead := known.keys() - alive.keys()) - self._dead_since.keys():
+        for name in (dead := known.keys() - alive.keys()):
             self.on_dead(name)
         self._dead_since = {name: self._dead_since.get(name, now) for name in dead}
         for name, since in self._dead_since.items():

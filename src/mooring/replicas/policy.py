@@ -50,3 +50,14 @@ class ReplicaPolicy(Struct, frozen=True, kw_only=True):
     def renew_s(self) -> float:
         """Between two renewals."""
         return self.lease_s / self.renewals
+
+    @property
+    def renewal_s(self) -> float:
+        """For one renewal: a Redis that is silent must be noticed, by us and by the others that we ask then,
+        while the lease still holds."""
+        return min(self.store_s, self.lease_s / 8)
+
+    @property
+    def failing_s(self) -> float:
+        """Between two attempts while Redis does not answer."""
+        return min(0.5, self.lease_s / 8)

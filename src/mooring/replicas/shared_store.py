@@ -199,6 +199,11 @@ class SharedStore:
         kept = cast("bytes | None", await self._ask(self._client.get(self._keys.epoch)))
         return (kept or b"").decode()
 
+    async def seen_epoch(self) -> str:
+        """The same, without beginning one."""
+        kept = cast("bytes | None", await self._ask(self._client.get(self._keys.epoch)))
+        return (kept or b"").decode()
+
     # Replicas
 
     async def begin(self, incarnation: str, replica: Replica, lease_s: float) -> None:

@@ -8,11 +8,14 @@ principal, one method and one set of params, until it expires.
 import base64
 import hashlib
 import hmac
+import re
 import secrets
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
+from mooring.wire.members import read_members, write_members
 from mooring.wire.surrogates import MALFORMED
 
 __all__ = ["MAX_CHARACTERS", "Claims", "Sealer", "digest", "replica_of"]
@@ -23,6 +26,8 @@ MAX_CHARACTERS = 1024
 
 
 OF_REPLICA = "~"
+_MEMBER = b'"requestState"'
+_NAME = re.compile(rf"^[A-Za-z0-9-]{{1,60}}-[0-9a-f]{{10}}{OF_REPLICA}")
 
 
 class Claims(msgspec.Struct, array_like=True):
@@ -90,6 +95,30 @@ class Sealer:
 def replica_of(state: str) -> str:
     """The replica that a state names; empty: none."""
     return state.partition(OF_REPLICA)[0] if OF_REPLICA in state[:MAX_CHARACTERS] else ""
+
+
+def named(members: bytes, replica: str) -> bytes:
+    """A result whose `requestState` is the server's own: from now on it names where that server is."""
+    if _MEMBER not in members:
+        return members
+    return _changed(members, lambda state: f"{replica}{OF_REPLICA}{state}")
+
+
+def unnamed(members: bytes) -> bytes:
+    """Params as the server knows them: its state without the name, whichever replica that was."""
+    if _MEMBER not in members:
+        return members
+    return _changed(members, lambda state: _NAME.sub("", state, count=1))
+
+
+def _changed(members: bytes, change: Callable[[str], str]) -> bytes:
+    read = read_members(members)
+    try:
+        state = msgspec.json.decode(read.get("requestState", b""), type=str)
+    except MALFORMED:
+        return members  # as it came: it is the other side's to refuse
+    read["requestState"] = msgspec.json.encode(change(state))
+    return write_members(read)
 
 
 def digest(principal: str, method: str, params: bytes) -> bytes:

@@ -188,6 +188,17 @@ async def test_an_answer_that_is_cut_anywhere(at: int) -> None:
             response.close()
 
 
+@pytest.mark.parametrize("in_order", [True, False])
+async def test_it_is_known_whether_a_server_went_in_order(in_order: bool) -> None:
+    async def go(_asked: Asked, wire: Wire) -> None:
+        wire.close() if in_order else wire.cut()
+
+    async with raw_server(go) as server, client_of(server.port) as client:
+        with pytest.raises(NoAnswer) as lost:
+            await client.request("POST", "/", [], b"x")
+        assert lost.value.is_clean is in_order
+
+
 CHUNKS = stream_head() + chunk(b"abc") + LAST_CHUNK
 
 

@@ -313,3 +313,12 @@ async def test_of_sessions_that_ended_while_nobody_could_be_told_some_are_rememb
         holdings.ended(session)
     assert len(holdings._ended) == MOST_ENDED
     assert "0" not in holdings._ended
+
+
+async def test_a_client_whose_session_cannot_be_made_known_is_told_so_whatever_went_wrong() -> None:
+    proxy = cast("Proxy", SimpleNamespace(clock=lambda: 0.0))
+    holdings = Holdings(proxy, cast(Any, None), cast(Any, None), policy(), wall=lambda: 0.0)
+    told: list[Any] = []
+    with pytest.raises(AttributeError):  # there is nobody to make it known to
+        await holdings._register(cast(Any, SimpleNamespace(id="1")), told.append)
+    assert [error.code for error in told] == ["internal"]

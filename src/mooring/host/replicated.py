@@ -136,6 +136,11 @@ class Replicated:
         if self._releasing is not None:
             await asyncio.wait([self._releasing])
 
+    def stop_releasing(self) -> None:
+        """Calls are cut from now on: what is let go after that is not let go in peace."""
+        if self._releasing is not None:
+            self._releasing.cancel()
+
     async def leave(self) -> None:
         """Whatever could not be released is anybody's from now on."""
         if self._releasing is not None:

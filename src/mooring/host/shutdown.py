@@ -54,6 +54,10 @@ class Replicated(Protocol):
         """Until all have gone."""
         ...
 
+    def stop_releasing(self) -> None:
+        """Calls are about to be cut."""
+        ...
+
 
 class DrainPolicy(Struct, frozen=True, kw_only=True):
     """How long each part may take."""
@@ -101,6 +105,8 @@ async def shut_down(
     proxy.hang_up()
     await until(stop, policy.calls_s(), _drained(listener, proxy, replicated))
     # 5
+    if replicated is not None:
+        replicated.stop_releasing()
     cut = proxy.cut("shutting_down", f"Mooring is shutting down ({cause}); the call was not finished")
     if cut:
         log.warning(

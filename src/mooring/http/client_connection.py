@@ -218,7 +218,9 @@ class ClientConnection(asyncio.Protocol):
         kind, what = (NoAnswer, "answering") if self._head is None else (AnswerCut, "its answer was whole")
         reason = f": {exc.strerror or exc}" if isinstance(exc, OSError) else ""
         code = "reset" if isinstance(exc, ConnectionResetError) else "answer_lost"
-        return kind(f"the server closed the connection before {what}{reason}", code=code)
+        fault = kind(f"the server closed the connection before {what}{reason}", code=code)
+        fault.is_clean = exc is None
+        return fault
 
     def _end(self, fault: AnswerLost | NotTrusted) -> None:
         self._reusable = False

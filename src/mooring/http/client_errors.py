@@ -32,6 +32,9 @@ class NotTrusted(NotSent):
 class AnswerLost(RemoteProtocolError):
     """The request was sent, at least in part; it may have been executed."""
 
+    is_clean = False
+    """The server has closed the connection in order: whatever it had said would have come before that."""
+
     def __init__(self, message: str, *, code: str = "answer_lost", hint: str = "") -> None:
         super().__init__(message, code=code, hint=hint)
 

@@ -52,7 +52,6 @@ class Forwarding:
         self._policy = policy
         self._name = name
         self._clients: dict[str, Client] = {}
-        self._retired: set[asyncio.Task[None]] = set()
         self.forwards = 0
 
     async def send(self, request: Request, to: Replica) -> ClientResponse:
@@ -113,14 +112,7 @@ class Forwarding:
             client = self._clients[replica.address] = Client(origin, limits)
         return client
 
-    def keep_only(self, addresses: Collection[str]) -> None:
-        """Others are not there any more."""
-        for address in self._clients.keys() - set(addresses):
-            task = asyncio.create_task(self._clients.pop(address).aclose())
-            self._retired.add(task)
-            task.add_done_callback(self._retired.discard)
-
     async def aclose(self) -> None:
         """Let go of all of them."""
-        await asyncio.gather(*(client.aclose() for client in self._clients.values()), *self._retired)
+        await asyncio.gather(*(client.aclose() for client in self._clients.values()))
         self._clients.clear()

@@ -17,35 +17,27 @@ import logging
 import random
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Container, Coroutine
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
-import msgspec
-
-from mooring.errors import MooringError, RemoteProtocolError, Unavailable
-from mooring.http.client import ClientResponse
-from mooring.http.client_errors import AnswerLost, NotSent
-from mooring.proxy import refusals
+from mooring.errors import Unavailable
 from mooring.proxy.addressing import is_call, request_state_of, session_id_of
-from mooring.proxy.calls import JSON_HEADERS
 from mooring.proxy.proxy import RESUMED, Proxy
 from mooring.proxy.session import Session
-from mooring.proxy.streams import PassedStream
+from mooring.replicas import answers
 from mooring.replicas.forwarding import MISDIRECTED, NEIGHBOURS_PATH, Forwarding
 from mooring.replicas.holdings import SEPARATOR, Holdings
 from mooring.replicas.membership import Membership
+from mooring.replicas.passing import Outcome, Passing
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Replica
+from mooring.replicas.resuming import go_on_with
 from mooring.replicas.seal import HEADER, Seal
-from mooring.replicas.shared_store import Place, SharedStore, StoredStream
+from mooring.replicas.shared_store import Place, SharedStore
 from mooring.replicas.store_errors import StoreUnavailable
-from mooring.wire import jsonrpc
 from mooring.wire.events import parse_event_id
 from mooring.wire.http import App, Exchange, Request, Response
-from mooring.wire.jsonrpc import INTERNAL_ERROR, Id
-from mooring.wire.memory import READS
 from mooring.wire.request_state import replica_of
 
 __all__ = ["Front"]
@@ -55,8 +47,6 @@ log = logging.getLogger("mooring.replicas")
 SESSION_ID = re.compile(r"[A-Za-z0-9_.-]{8,200}")
 """Of what is looked for in Redis: our own, and those of no other kind."""
 LEAVING_LOOK_S = 0.02
-HELD_LOST = "the replica that had the call was lost; it may have been executed"
-STREAM_LOST = "the replica that had the call was lost before it was answered; it may have been executed"
 
 
 class _Known(NamedTuple):
@@ -95,6 +85,7 @@ class Front:
         self._holdings = holdings
         self._membership = membership
         self._forwarding = forwarding
+        self._passing = Passing(forwarding, membership)
         self._store = store
         self._seal = seal
         self._policy = policy
@@ -102,13 +93,6 @@ class Front:
         self._known: OrderedDict[str, _Seen] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._taking: dict[str, asyncio.Future[None]] = {}
-        self._bounds: dict[str, set[asyncio.Timeout]] = {}
-        """Of requests that are at another replica, by its name: they end with it, if it does not say so
-        itself."""
-        self._asking: set[asyncio.Task[None]] = set()
-        self._passing: set[Exchange] = set()
-        """Requests that another replica is answering."""
-        membership.on_dead = self._give_up
         self.is_draining = False
         self.holds_calls = False
         """Calls for sessions that are still ours wait, so that those can go."""
@@ -169,32 +153,11 @@ class Front:
         try:
             stored = await self._store.stream(session.id, name)
         except StoreUnavailable as error:
-            exchange.respond(refusals.unavailable(error, None))
+            exchange.respond(answers.unavailable(exchange.request, error))
             return
         if stored is not None and session.streams.find(name) is None:
-            self._go_on_with(session, name, stored)
+            go_on_with(session, name, stored, self._proxy.clock())
         self._local(exchange)
-
-    def _go_on_with(self, session: Session, name: str, stored: StoredStream) -> None:
-        now = self._proxy.clock()
-        last = stored.first + len(stored.messages) - 1
-        ids = msgspec.json.decode(stored.ids, type=list[Id]) if stored.ids else []
-        is_standalone = name.startswith("g")
-        kind = 0 if is_standalone else 2 if stored.finished else 1
-        ended_at = now if stored.finished else None
-        stream = session.streams.load_stream(
-            PassedStream(kind, name, last, stored.messages, last, stored.finished, ended_at, ids)
-        )
-        if is_standalone:
-            session.delivery.go_on(stream, now)  # said here before its client came back
-        elif not stored.finished:
-            # Its replica is gone, and with it whatever answered.
-            data = {"reason": "replica_lost", "retryable": False}
-            for id in ids:
-                session.streams.deliver(
-                    stream, jsonrpc.error_response(id, INTERNAL_ERROR, STREAM_LOST, data), now
-                )
-            session.streams.finish(stream, now)
 
     # Elsewhere
 
@@ -221,32 +184,27 @@ class Front:
         """To a replica that is named in the request; if it is gone, so is what it had."""
         try:
             replica = await self._membership.address_of(owner)
-            if replica is not None:
-                async with self._while_alive(owner):
-                    await self._answer(exchange, await self._forwarding.send(exchange.request, replica))
-                return
-        except (AnswerLost, TimeoutError):
-            self._tell_lost(exchange)
-            return
-        except MooringError as error:
+        except StoreUnavailable as error:
             log.debug("%s cannot be asked: %s", owner, error.message)
+            replica = None
+        if replica is not None and await self._hand_to(owner, replica, exchange):
+            return
         self._local(exchange)
 
     async def _pass_on_to_any(self, exchange: Exchange) -> None:
         for name, replica in self._others():
-            try:
-                async with self._while_alive(name):
-                    response = await self._forwarding.send(exchange.request, replica)
-                    if response.status not in (MISDIRECTED, 503):
-                        await self._answer(exchange, response)
-                        return
-                    response.close()
-            except NotSent:
-                continue
-            except (AnswerLost, TimeoutError):
-                self._tell_lost(exchange)
+            if await self._hand_to(name, replica, exchange, not_done=(MISDIRECTED, 503)):
                 return
         self._local(exchange)
+
+    async def _hand_to(
+        self, name: str, replica: Replica, exchange: Exchange, *, not_done: Container[int] = (MISDIRECTED,)
+    ) -> bool:
+        """True: it has been dealt with. False: nothing was done."""
+        outcome = await self._passing.hand_to(name, replica, exchange, not_done=not_done)
+        if outcome in (Outcome.UNANSWERED, Outcome.LOST):
+            exchange.respond(answers.lost(exchange.request))
+        return outcome is not Outcome.NOT_DONE
 
     def _others(self) -> list[tuple[str, Replica]]:
         """All that could take what is not ours any more, in whichever order."""
@@ -257,7 +215,7 @@ class Front:
     async def _find_way(self, exchange: Exchange, id: str) -> None:
         """Until it is served, passed on, refused, or its client has gone."""
         give_up_at = self._clock() + self._policy.route_s
-        trouble: Unavailable = _nobody_there()
+        trouble: Unavailable = answers.nobody_there()
         while self._clock() < give_up_at and not exchange.disconnected:
             if self._serve_if_here(exchange, id):
                 return
@@ -281,7 +239,7 @@ class Front:
                 break
             await asyncio.sleep(self._policy.look_again_s)
         if not exchange.disconnected:
-            exchange.respond(refusals.unavailable(trouble, _call_of(exchange.request)[0]))
+            exchange.respond(answers.unavailable(exchange.request, trouble))
 
     async def _try(self, exchange: Exchange, id: str) -> bool:
         """One attempt; true: the request has been dealt with."""
@@ -329,59 +287,18 @@ class Front:
     async def _pass_on(
         self, exchange: Exchange, id: str, known: _Known, replica: Replica, *, at: str = ""
     ) -> bool:
-        """`at`: the name of that replica, if it is not the owner."""
-        try:
-            async with self._while_alive(at or known.owner):
-                response = await self._forwarding.send(exchange.request, replica)
-                if response.status == MISDIRECTED:
-                    response.close()
-                    self._known.pop(id, None)
-                    return False
-                self._remember(id, known, replica)
-                await self._answer(exchange, response)
-        except NotSent as error:
-            self._known.pop(id, None)
-            log.debug("%s cannot be reached: %s", replica.address, error.message)
+        """`at`: the name of that replica, if it is not the owner. False: it is to be looked for anew."""
+        self._remember(id, known, replica)
+        outcome = await self._passing.hand_to(at or known.owner, replica, exchange)
+        if outcome is Outcome.ANSWERED:
+            return True
+        self._known.pop(id, None)
+        if outcome is Outcome.NOT_DONE or exchange.request.method == "DELETE":
+            return False  # to end what has ended does no harm
+        if outcome is Outcome.UNANSWERED and await self._was_released(id, known.fence):
             return False
-        except (AnswerLost, TimeoutError):
-            self._known.pop(id, None)
-            if exchange.request.method == "DELETE" or await self._was_released(id, known.fence):
-                return False
-            self._tell_lost(exchange)
+        exchange.respond(answers.lost(exchange.request))
         return True
-
-    @asynccontextmanager
-    async def _while_alive(self, owner: str) -> AsyncIterator[None]:
-        """For as long as that replica has a lease: one that was stopped says nothing. Raises TimeoutError."""
-        async with asyncio.timeout(None) as bound:
-            bounds = self._bounds.setdefault(owner, set())
-            bounds.add(bound)
-            try:
-                yield
-            finally:
-                bounds.discard(bound)
-                if not bounds:
-                    self._bounds.pop(owner, None)
-
-    def _give_up(self, owner: str) -> None:
-        """It has no lease: whoever waits for it waits no longer, unless it may act all the same."""
-        if self._bounds.get(owner):
-            self._keep_task(asyncio.get_running_loop().create_task(self._give_up_if_dead(owner)))
-
-    def _keep_task(self, task: "asyncio.Task[None]") -> None:
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
-
-    async def _give_up_if_dead(self, owner: str) -> None:
-        try:
-            replica = await self._membership.address_of(owner)
-        except StoreUnavailable:
-            return  # the next look tells
-        if replica is not None and await self._forwarding.holds(replica, owner):
-            return
-        now = asyncio.get_running_loop().time()
-        for bound in self._bounds.get(owner, ()):
-            bound.reschedule(now)
 
     async def _pass_on_to_heir(self, exchange: Exchange, id: str, known: _Known) -> bool:
         """We end: another is asked, who takes it over, by the next fence. False: they all end, too."""
@@ -392,7 +309,9 @@ class Front:
         return exchange.disconnected
 
     async def _was_released(self, id: str, fence: int) -> bool:
-        """Has its owner let go of it in peace? Then it had no call of ours."""
+        """Has its owner let go of it in peace? Then it had no call of ours. Without a lease, who knows?"""
+        if not self._holdings.holds:
+            return False
         try:
             place = await self._store.find(id)
         except StoreUnavailable:
@@ -412,16 +331,6 @@ class Front:
             del self._taking[id]
             taking.set_result(None)
 
-    async def _answer(self, exchange: Exchange, response: ClientResponse) -> None:
-        self._passing.add(
-            exchange
-        )  # it may take days: a bound for those who look for a session is not for it
-        try:
-            await self._forwarding.answer(exchange, response)
-        finally:
-            self._passing.discard(exchange)
-            response.close()
-
     def _remember(self, id: str, known: _Known, replica: Replica) -> None:
         if known.owner:
             self._known[id] = _Seen(known, replica)
@@ -429,25 +338,10 @@ class Front:
             while len(self._known) > self._policy.remembered_places:
                 self._known.popitem(last=False)
 
-    def _tell_lost(self, exchange: Exchange) -> None:
-        """It was passed on, and no answer came. (One that broke off has cut the connection.)"""
-        id, method = _call_of(exchange.request)
-        if id is None:
-            text = "the replica that was asked is gone"
-            error = Unavailable(text, code="replica_lost", hint="ask again", retry_after_s=1)
-            exchange.respond(refusals.unavailable(error, None))
-            return
-        data = {"reason": "replica_lost", "retryable": method in READS}
-        exchange.respond(
-            Response(200, jsonrpc.error_response(id, INTERNAL_ERROR, HELD_LOST, data), JSON_HEADERS)
-        )
-
     def _spawn(self, exchange: Exchange, work: Coroutine[None, None, None]) -> None:
-        if len(self._tasks) - len(self._passing) >= self._policy.max_waiting:
+        if len(self._tasks) - self._passing.answering >= self._policy.max_waiting:
             work.close()
-            text = "too many requests look for their session"
-            error = Unavailable(text, code="too_many_requests", hint="try again", retry_after_s=2)
-            exchange.respond(refusals.unavailable(error, _call_of(exchange.request)[0]))
+            exchange.respond(answers.unavailable(exchange.request, answers.too_many()))
             return
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -493,27 +387,12 @@ class Front:
 
     async def aclose(self) -> None:
         """Nothing is passed on any more."""
-        for task in (tasks := self._tasks | self._asking):
+        for task in (tasks := set(self._tasks)):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self._passing.aclose()
 
 
 def _cancel(task: "asyncio.Task[None]") -> None:
     task.cancel()
-
-
-def _nobody_there() -> Unavailable:
-    text = "the replica that has the session does not answer, and its lease has not run out"
-    return Unavailable(text, code="replica_unreachable", hint="try again", retry_after_s=2)
-
-
-def _call_of(request: Request) -> tuple[Id | None, str]:
-    """The id and the method of the call in a request; None: it is no single call."""
-    try:
-        message = jsonrpc.parse(request.body) if request.method == "POST" else None
-    except RemoteProtocolError:
-        return None, ""
-    if message is None or not message.is_request:
-        return None, ""
-    return message.request_id, message.method or ""

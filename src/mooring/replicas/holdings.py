@@ -115,14 +115,18 @@ class Holdings:
         self._spawn(self._register(session, then))
 
     async def _register(self, session: Session, then: Callable[[Unavailable | None], None]) -> None:
-        now = self._wall()
-        owner = self.membership.name
+        trouble: Unavailable | None = Unavailable("the session could not be made known", code="internal")
         try:
-            record = self._record(session, now)
-            title = await self._store.open(session.id, owner, record, now, self._ttl_s)
+            await self._make_known(session)
+            trouble = None
         except StoreUnavailable as error:
-            then(error)
-            return
+            trouble = error
+        finally:  # whatever went wrong, its client does not wait for ever
+            then(trouble)
+
+    async def _make_known(self, session: Session) -> None:
+        now, owner = self._wall(), self.membership.name
+        title = await self._store.open(session.id, owner, self._record(session, now), now, self._ttl_s)
         if session.is_closed:
             self._ended[session.id] = title
             self._wake.set()
@@ -130,7 +134,6 @@ class Holdings:
         self._held[session.id] = _Held(session, title, now)
         if owner != self.membership.name:  # we lapsed meanwhile
             await self._reclaim(self._held[session.id], True)
-        then(None)
 
     def changed(self, session: Session) -> None:
         """See `Journal`."""
@@ -165,11 +168,6 @@ class Holdings:
     def is_leaving(self, id: str) -> bool:
         """Is it on its way out, so that requests wait?"""
         return id in self._leaving
-
-    def title_of(self, id: str) -> Title | None:
-        """By which it is ours; None: it is not."""
-        held = self._held.get(id)
-        return held.title if held is not None else None
 
     async def take(self, id: str, place: Place) -> bool:
         """Own what was found so, and go on with it here; false: another was quicker.
@@ -332,7 +330,6 @@ class Holdings:
                 self._changed.setdefault(id)
                 raise
             if kept is Kept.MISSING:  # Redis has lost it, or it has expired under a client that came back
-                self._changed.setdefault(id)
                 await self._put_back(id, held)
             else:
                 self._judge(id, held, kept)

@@ -64,6 +64,7 @@ class McpClient:
     """One client; `session` is its session id once it is initialized."""
 
     def __init__(self, port: int, *, path: str = "/mcp", headers: dict[str, str] | None = None) -> None:
+        self.host = "127.0.0.1"
         self.port = port
         self.path = path
         self.session = ""
@@ -80,7 +81,7 @@ class McpClient:
             await peer.aclose()
 
     async def peer(self) -> Peer:
-        peer = Peer(*await asyncio.open_connection("127.0.0.1", self.port, limit=2**27))
+        peer = Peer(*await asyncio.open_connection(self.host, self.port, limit=2**27))
         self._peers.append(peer)
         return peer
 

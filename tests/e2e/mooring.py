@@ -129,12 +129,17 @@ class Mooring:
 
 @asynccontextmanager
 async def running_mooring(
-    *options: str, server: Sequence[str | Path] | str, name: str = "e2e", descriptors: int | None = None
+    *options: str,
+    server: Sequence[str | Path] | str,
+    name: str = "e2e",
+    descriptors: int | None = None,
+    prefix: Sequence[str] = (),
 ) -> AsyncIterator[Mooring]:
     """Start the product command in front of `server`; at the end stop it, and nothing may be left.
 
     `server`: its command, or (a text) the URL of one that runs already.
     `descriptors`: how many it may have at most.
+    `prefix`: the command that becomes it, elsewhere.
 
     Everything it starts carries a token in its environment, by which survivors are found.
     """
@@ -146,7 +151,7 @@ async def running_mooring(
     )
     if descriptors is not None:
         argv = [sys.executable, "-c", LIMITED, str(descriptors), *argv]
-    program = Program(argv, listen_to="stderr", environment={**os.environ, key: value})
+    program = Program([*prefix, *argv], listen_to="stderr", environment={**os.environ, key: value})
     try:
         async with program:
             mooring = Mooring(program, token)

@@ -1,10 +1,8 @@
 """A link that is dead and does not look it: packets vanish, and nobody is told. In networks of its own."""
 
 import asyncio
-import ctypes
 import functools
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -27,6 +25,7 @@ from tests.e2e.program import Json
 from tests.e2e.relay.place import Place, Where, bearer, place
 from tests.ledger import Caller, Ledger
 from tests.mcp_client import client_of
+from tests.networks import do, enter, inside, need_networks, path_of, skipped_if_not_allowed
 from tests.relay.harness import Connected, LocalDoor, harness
 from tests.relay.harness import bearer as fields
 from tests.relay.test_calls import CALL, MIB, Server
@@ -39,22 +38,11 @@ pytestmark = [
 
 T = TypeVar("T")
 
-CLONE_NEWNET = 0x40000000
 HERE, THERE = "10.213.0.1", "10.213.0.2"
 """The relay's address, and the workstation's."""
 QUICK = functools.partial(Limits, ping_interval_s=0.3, ping_timeout_s=0.7)
 """A heart that beats faster than in real life, which asks after 20 s and gives up after 20 more."""
 PATIENT = RelayPolicy(hold_s=60.0, grace_s=90.0)
-
-
-def enter(path: str | Path) -> None:
-    """This thread is in that network from now on, and so is what it starts."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).setns(descriptor, CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), "setns")
-    finally:
-        os.close(descriptor)
 
 
 class Cable:
@@ -65,15 +53,15 @@ class Cable:
 
     def lay(self) -> None:
         for name in (self.near, self.far):
-            self._do("ip", "netns", "add", name)
-            self._do("ip", "-n", name, "link", "set", "lo", "up")
-        self._do(
+            do("ip", "netns", "add", name)
+            do("ip", "-n", name, "link", "set", "lo", "up")
+        do(
             *("ip", "-n", self.near, "link", "add", "cable", "type", "veth"),
             *("peer", "name", "cable", "netns", self.far),
         )
         for name, address in ((self.near, HERE), (self.far, THERE)):
-            self._do("ip", "-n", name, "address", "add", f"{address}/24", "dev", "cable")
-            self._do("ip", "-n", name, "link", "set", "cable", "up")
+            do("ip", "-n", name, "address", "add", f"{address}/24", "dev", "cable")
+            do("ip", "-n", name, "link", "set", "cable", "up")
 
     def remove(self) -> None:
         for name in (self.near, self.far):
@@ -89,48 +77,29 @@ class Cable:
 
     def change_address(self, last: int = 3) -> None:
         """Of the workstation: it has one more."""
-        self._do("ip", "-n", self.far, "address", "add", f"10.213.0.{last}/24", "dev", "cable")
-
-    def path(self, name: str) -> Path:
-        return Path("/run/netns") / name
+        do("ip", "-n", self.far, "address", "add", f"10.213.0.{last}/24", "dev", "cable")
 
     @property
     def prefix(self) -> tuple[str, ...]:
         """Of commands on the workstation."""
-        return ("nsenter", f"--net={self.path(self.far)}", "--")
+        return ("nsenter", f"--net={path_of(self.far)}", "--")
 
     def _in_far(self, *words: str) -> None:
-        self._do(*self.prefix, *words)
-
-    def _do(self, *words: str) -> None:
-        subprocess.run(words, check=True, capture_output=True, timeout=30)
+        do(*self.prefix, *words)
 
 
 @pytest.fixture
 def cable() -> Iterator[Cable]:
     """The test itself is at its near end."""
-    if os.getuid() != 0:
-        pytest.skip("only root may make network namespaces")
-    missing = [name for name in ("ip", "iptables", "nsenter") if shutil.which(name) is None]
-    if missing:
-        reason = f"{missing[0]} is not on this machine (Debian: apt-get install iproute2 iptables)"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    need_networks()
     laid = Cable()
     try:
-        try:
+        with skipped_if_not_allowed():
             laid.lay()
             laid.cut()
             laid.mend()
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"this system does not let us {error.cmd[0]}: {error.stderr.decode().strip()}")
-        before = f"/proc/self/task/{threading.get_native_id()}/ns/net"
-        kept = os.open(before, os.O_RDONLY)
-        try:
-            enter(laid.path(laid.near))
+        with inside(path_of(laid.near)):
             yield laid
-            enter(f"/proc/self/fd/{kept}")
-        finally:
-            os.close(kept)
     finally:
         laid.remove()
 
@@ -144,7 +113,7 @@ class Far:
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        enter(self._cable.path(self._cable.far))
+        enter(path_of(self._cable.far))
         with asyncio.Runner() as runner:
             self._loop = runner.get_loop()
             self._over = asyncio.Event()

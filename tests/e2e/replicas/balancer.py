@@ -29,6 +29,7 @@ defaults
     timeout tunnel 10m
     timeout http-request 30s
     timeout http-keep-alive 60s
+    timeout check 2s
     retries 3
     retry-on conn-failure
     option redispatch 1
@@ -66,14 +67,14 @@ def binary() -> str:
 class Balancer:
     """One that runs, until it is killed; `start` again at the same port."""
 
-    def __init__(self, folder: Path, ports: Sequence[int], checks: Checks) -> None:
+    def __init__(self, folder: Path, addresses: Sequence[str], checks: Checks) -> None:
         self.port = free_port()
         self._binary = binary()
         self._config = folder / "haproxy.cfg"
         self._socket = folder / "haproxy.sock"
-        self._names = [f"r{n}" for n in range(len(ports))]
+        self._names = [f"r{n}" for n in range(len(addresses))]
         self._process: asyncio.subprocess.Process | None = None
-        servers = [f"    server {name} 127.0.0.1:{at}" for name, at in zip(self._names, ports, strict=True)]
+        servers = [f"    server {name} {at}" for name, at in zip(self._names, addresses, strict=True)]
         folder.mkdir(parents=True, exist_ok=True)
         self._config.write_text(
             CONFIG.format(
@@ -135,9 +136,9 @@ class Balancer:
 
 @asynccontextmanager
 async def running_balancer(
-    folder: Path, ports: Sequence[int], checks: Checks | None = None
+    folder: Path, addresses: Sequence[str], checks: Checks | None = None
 ) -> AsyncIterator[Balancer]:
-    balancer = Balancer(folder, ports, checks or Checks())
+    balancer = Balancer(folder, addresses, checks or Checks())
     try:
         await balancer.start()
         yield balancer

@@ -32,17 +32,25 @@ class Fleet:
 
     async def add(self, *options: str, port: int | None = None) -> Mooring:
         """One more."""
-        port = port or free_port()
-        own = ("--port", str(port), "--advertise", f"http://127.0.0.1:{port}", "--sessions", self.store.url)
+        own, prefix = self._place(port or free_port())
+        given = (*own, "--sessions", self.store.url, *self._options, *options)
         mooring = await self._stack.enter_async_context(
-            running_mooring(*own, *self._options, *options, server=self._server)
+            running_mooring(*given, server=self._server, prefix=prefix)
         )
         self.replicas.append(mooring)
         return mooring
 
+    def _place(self, port: int) -> tuple[Sequence[str], Sequence[str]]:
+        """Options of the next one, and the command that becomes it where it is to be."""
+        return ("--port", str(port), "--advertise", f"http://127.0.0.1:{port}"), ()
+
     @property
     def ports(self) -> list[int]:
         return [port_of(replica) for replica in self.replicas]
+
+    @property
+    def addresses(self) -> list[str]:
+        return [urlsplit(replica.url).netloc for replica in self.replicas]
 
     async def know_each_other(self) -> None:
         """Until each has seen all the others."""
@@ -61,6 +69,10 @@ def port_of(replica: Mooring) -> int:
     return port
 
 
+def host_of(replica: Mooring) -> str:
+    return urlsplit(replica.url).hostname or ""
+
+
 @asynccontextmanager
 async def running_fleet(
     count: int, store: Server, server: Sequence[str | Path] | str, *options: str
@@ -77,14 +89,14 @@ class Roaming(McpClient):
 
     def __init__(self, ports: Sequence[int], **options: Any) -> None:
         super().__init__(ports[0], **options)
-        self._ports = itertools.cycle(ports)
+        self._places = itertools.cycle([(self.host, port) for port in ports])
 
     def go_only_to(self, *replicas: Mooring) -> None:
         """From now on."""
-        self._ports = itertools.cycle([port_of(replica) for replica in replicas])
+        self._places = itertools.cycle([(host_of(replica), port_of(replica)) for replica in replicas])
 
     async def peer(self) -> Peer:
-        self.port = next(self._ports)
+        self.host, self.port = next(self._places)
         return await super().peer()
 
     async def mark(self, text: str, delay_s: float = 0.0) -> dict[str, Any]:

@@ -28,7 +28,7 @@ async def balanced(
 ) -> AsyncIterator[tuple[str, Fleet]]:
     async with (
         running_fleet(3, store, server) as fleet,
-        running_balancer(folder / "balancer", fleet.ports) as balancer,
+        running_balancer(folder / "balancer", fleet.addresses) as balancer,
     ):
         await balancer.sees(0, 1, 2)
         yield balancer.url, fleet

@@ -171,7 +171,7 @@ async def test_a_short_trouble_is_not_noticed_by_those_who_have_a_session(
     begin, end = TROUBLES[trouble]
     async with (
         running_fleet(3, store, ledger.command) as fleet,
-        running_balancer(tmp_path / "balancer", fleet.ports) as balancer,
+        running_balancer(tmp_path / "balancer", fleet.addresses) as balancer,
     ):
         await fleet.know_each_other()
         load = Load(balancer.port, ledger)

@@ -32,7 +32,7 @@ async def under_load(
     options = ("--drain-delay", f"{lag_s + 1}s", "--lease", "4s")
     async with (
         running_fleet(3, store, ledger.command, *options) as fleet,
-        running_balancer(folder / "balancer", fleet.ports, CHECKS[lag_s]) as balancer,
+        running_balancer(folder / "balancer", fleet.addresses, CHECKS[lag_s]) as balancer,
     ):
         await fleet.know_each_other()
         await balancer.sees(0, 1, 2)

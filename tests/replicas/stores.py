@@ -32,6 +32,7 @@ class Server:
     """One that runs, until it is killed; `start` again with what it has written down."""
 
     def __init__(self, kind: str, folder: Path, options: Sequence[str] = ()) -> None:
+        self.host = "127.0.0.1"
         self.port = free_port()
         self._options = options
         self._binary = binary_of(kind)
@@ -40,7 +41,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://{self.host}:{self.port}/0"
 
     @property
     def pid(self) -> int:

@@ -1,8 +1,8 @@
-"""What replicas share, in a real Redis and a real Valkey: every write is told apart by whether it was one's
-own."""
+"""What replicas share, in a real Redis and a real Valkey, however these are run: every write is told apart by
+whether it was one's own."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,9 @@ from mooring.replicas.records import Keys, Replica, SessionRecord
 from mooring.replicas.redis_client import open_client
 from mooring.replicas.shared_store import Event, Kept, SharedStore, Title
 from mooring.replicas.store_errors import StoreUnavailable
+from tests.replicas.sets import ALL_PLACES, Place, running_place
 from tests.replicas.stores import KINDS, Server, running_server
+from tests.support import PATIENCE_S
 
 TTL_S = 60.0
 RECORD = SessionRecord("alice", "streamable-http", "test 1", b"{}", 1.0)
@@ -39,9 +41,27 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield server
 
 
+@pytest.fixture(scope="module", params=ALL_PLACES, ids="-".join)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    kind, how = request.param
+    with running_place(kind, how, tmp_path_factory.mktemp("places") / "place") as place:
+        yield place
+
+
+@asynccontextmanager
+async def opened_at(place: Place, name: str = "search") -> AsyncIterator[SharedStore]:
+    store = SharedStore(place.client(PATIENCE_S), Keys("test", name), PATIENCE_S)
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
 @pytest.fixture
-async def store(server: Server) -> AsyncIterator[SharedStore]:
-    async with opened(server.url) as store:
+async def store(place: Place) -> AsyncIterator[SharedStore]:
+    """As of a new one."""
+    place.empty()
+    async with opened_at(place) as store:
         yield store
 
 
@@ -139,18 +159,23 @@ async def test_a_lease_that_was_lost_is_not_renewed(store: SharedStore) -> None:
     assert await store.replicas() == {}
 
 
-async def test_workloads_and_prefixes_do_not_meet(server: Server) -> None:
-    async with opened(server.url, "one") as one, opened(server.url, "two") as two:
+async def test_workloads_and_prefixes_do_not_meet(place: Place) -> None:
+    async with opened_at(place, "one") as one, opened_at(place, "two") as two:
         await one.open("s1", "a", RECORD, 1.0, TTL_S)
         assert await two.find("s1") is None
         assert [id async for id, _ in one.sessions()] == ["s1"]
         assert [id async for id, _ in two.sessions()] == []
 
 
+async def test_many_ask_at_the_same_time(store: SharedStore) -> None:
+    """More than there are connections: they wait."""
+    titles = await asyncio.gather(*(store.open(f"s{n}", "a", RECORD, 1.0, TTL_S) for n in range(300)))
+    assert titles == [Title("a", 1)] * 300
+
+
 async def test_all_sessions_are_listed_some_at_a_time(store: SharedStore) -> None:
     ids = {f"session-{n}" for n in range(1200)}
-    for id in ids:
-        await store.open(id, "a", RECORD, 1.0, TTL_S)
+    await asyncio.gather(*(store.open(id, "a", RECORD, 1.0, TTL_S) for id in ids))
     listed = [id async for id, _ in store.sessions()]
     assert set(listed) == ids
 
@@ -177,20 +202,22 @@ async def test_what_comes_before_a_hole_is_not_replayed(store: SharedStore) -> N
     assert (stored.first, stored.messages) == (5, [b"m5", b"m6"])
 
 
-async def test_a_server_that_is_killed_and_comes_back(server: Server, store: SharedStore) -> None:
-    title = await store.open("s1", "a", RECORD, 1.0, TTL_S)
-    await server.kill()
-    with pytest.raises(StoreUnavailable):
-        await store.find("s1")
-    await server.start()
-    assert await store.keep("s1", title, RECORD, 2.0, TTL_S) is Kept.KEPT  # by the same client
+async def test_a_server_that_is_killed_and_comes_back(server: Server) -> None:
+    async with opened(server.url) as store:
+        title = await store.open("s1", "a", RECORD, 1.0, TTL_S)
+        await server.kill()
+        with pytest.raises(StoreUnavailable):
+            await store.find("s1")
+        await server.start()
+        assert await store.keep("s1", title, RECORD, 2.0, TTL_S) is Kept.KEPT  # by the same client
 
 
-async def test_that_everything_was_lost_is_seen(server: Server, store: SharedStore) -> None:
-    epoch = await store.epoch("first")
-    assert await store.epoch("second") == epoch == "first"
-    await server.lose_everything()
-    assert await store.epoch("third") == "third"
+async def test_that_everything_was_lost_is_seen(server: Server) -> None:
+    async with opened(server.url) as store:
+        epoch = await store.epoch("first")
+        assert await store.epoch("second") == epoch == "first"
+        await server.lose_everything()
+        assert await store.epoch("third") == "third"
 
 
 async def test_a_full_server_is_no_refusal(tmp_path: Path) -> None:

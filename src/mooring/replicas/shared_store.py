@@ -6,14 +6,16 @@ result.
 """
 
 import asyncio
+import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar, cast
 
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
+    MovedError,
     NoPermissionError,
     RedisClusterException,
     RedisError,
@@ -389,18 +391,38 @@ def _stream(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> StoredStream | N
 
 def refusal_of(error: StoreUnavailable) -> UserError | None:
     """For whoever gave address and password: Redis will never let us in; None: it may, later."""
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return UserError(
+                f"the certificate of Redis is not trusted: {cause.verify_message}",
+                code="sessions_untrusted",
+                hint="--sessions-ca names the authorities that Redis has its certificate from",
+            )
+        if isinstance(cause, MovedError):
+            return UserError(
+                "this Redis is one node of a cluster",
+                code="sessions_refused",
+                hint="write --sessions redis+cluster://HOST,HOST",
+            )
+        refusals = AuthenticationError | AuthorizationError | NoPermissionError
+        if isinstance(cause, refusals) or _is_refusal(cause):
+            return UserError(
+                f"Redis refuses us: {cause}",
+                code="sessions_refused",
+                hint="see --sessions-password, and the user in the address for --sessions",
+            )
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """What it came from: a cluster's client tells of its nodes in words of its own."""
     cause = error.__cause__
-    refusals = AuthenticationError | AuthorizationError | NoPermissionError
-    if not isinstance(cause, refusals) and not _is_refusal(cause):
-        return None
-    return UserError(
-        f"Redis refuses us: {cause}",
-        code="sessions_refused",
-        hint="see --sessions-password, and the user in the address for --sessions",
-    )
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
-def _is_refusal(error: BaseException | None) -> bool:
+def _is_refusal(error: BaseException) -> bool:
     """Not of who we are, but of what we may do, or where."""
     text = str(error)
     return (

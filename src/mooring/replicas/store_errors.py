@@ -4,7 +4,7 @@ from mooring.errors import Unavailable
 
 __all__ = ["UNUSABLE_HINT", "StoreUnavailable", "unusable"]
 
-UNUSABLE_HINT = "see that it runs there, and that the address for --sessions is right"
+UNUSABLE_HINT = "see that it runs there, and that the address for --sessions is right; with TLS: rediss://"
 
 
 class StoreUnavailable(Unavailable):

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from tests.e2e.mooring import Mooring, running_mooring
 from tests.http_client import Peer
 from tests.mcp_client import McpClient
+from tests.replicas.sets import Place
 from tests.replicas.stores import Server
 from tests.support import free_port, within
 
@@ -22,7 +23,11 @@ class Fleet:
     """The replicas that run; each is stopped at the end, and must leave nothing."""
 
     def __init__(
-        self, stack: AsyncExitStack, store: Server, server: Sequence[str | Path] | str, options: Sequence[str]
+        self,
+        stack: AsyncExitStack,
+        store: Server | Place,
+        server: Sequence[str | Path] | str,
+        options: Sequence[str],
     ) -> None:
         self.store = store
         self.replicas: list[Mooring] = []
@@ -75,7 +80,7 @@ def host_of(replica: Mooring) -> str:
 
 @asynccontextmanager
 async def running_fleet(
-    count: int, store: Server, server: Sequence[str | Path] | str, *options: str
+    count: int, store: Server | Place, server: Sequence[str | Path] | str, *options: str
 ) -> AsyncIterator[Fleet]:
     async with AsyncExitStack() as stack:
         fleet = Fleet(stack, store, server, options)

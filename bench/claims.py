@@ -124,6 +124,10 @@ def _to(row_id: str, other_id: str) -> Figure:
     return lambda results: _ratio(_measured(results, row_id), _measured(results, other_id))
 
 
+def _more(row_id: str, other_id: str) -> Figure:
+    return lambda results: _measured(results, row_id) - _measured(results, other_id)
+
+
 def _p50_to_best_peer(results: Results) -> float:
     # All of them: were the best one missing, the second best would flatter us.
     return _ratio(_measured(results, "seq_p50"), min(_measured(results, "seq_p50", peer) for peer in PEERS))
@@ -287,6 +291,65 @@ PROMISES = (
     ),
     _at_most(10, "s", "relay_herd", "relay restarted: until 5,000 agents are back", _of("relay_herd")),
     _at_most(2, "×", "relay_peak", "the relay's busiest second then, against the mean", _of("relay_peak")),
+    _at_most(
+        SAME,
+        "×",
+        "replica_cpu",
+        "CPU per call on the replica that has the session, against Mooring without `--sessions`",
+        _to("replica_cpu", "replica_cpu_alone"),
+    ),
+    _at_most(
+        SAME,
+        "×",
+        "replica_p50",
+        "p50 of one call after another there, against the same",
+        _to("replica_p50", "replica_p50_alone"),
+    ),
+    _at_most(
+        2.2,
+        "×",
+        "replica_elsewhere",
+        "p50 of a call that another replica passes on, against one on its owner",
+        _to("replica_p50_elsewhere", "replica_p50"),
+    ),
+    _at_most(
+        1,
+        "ms",
+        "replica_elsewhere_added",
+        "p50 added by that",
+        _more("replica_p50_elsewhere", "replica_p50"),
+    ),
+    _at_least(
+        0.5,
+        "×",
+        "replica_three",
+        "calls per second of CPU: three replicas without affinity against one",
+        _to("replica_three", "replica_one"),
+    ),
+    _at_most(
+        0.001,
+        "commands",
+        "replica_commands",
+        "Redis asked for a call on the owner (heartbeats included; the calls alone: never)",
+        _of("replica_commands"),
+    ),
+    _at_most(
+        1,
+        "commands",
+        "replica_commands_elsewhere",
+        "Redis asked for a call that is passed on",
+        _of("replica_commands_elsewhere"),
+    ),
+    _at_most(0.5, "batches", "replica_batches", "batches to Redis per event", _of("replica_batches")),
+    _at_most(2, "KiB", "replica_session", "memory of Redis per session, of 50,000", _of("replica_session")),
+    _at_most(
+        20,
+        "ms",
+        "replica_ls_pause",
+        "`mooring sessions ls` of 50,000: the longest that Redis lets another client wait",
+        _of("replica_ls_pause"),
+    ),
+    _at_most(2, "ms", "replica_ls_command", "the slowest command then", _of("replica_ls_command")),
     _at_most(6, "×", "help_ratio", "`mooring --help` against `python -c pass`", _of("help_ratio")),
     _at_most(80, "%", "generator", "the load generator's share of one core, at most", _busiest_generator),
 )

@@ -101,10 +101,10 @@ class Client:
         self.session: str | None = None
         """None before the introduction; empty if the server gives out none."""
 
-    def introduce(self) -> None:
-        """Begin the session."""
+    def introduce(self, params: Json | None = None) -> None:
+        """Begin the session; `params`: what this client says of itself."""
         with Connection(self._port, self.timeout_s, self._prefix) as connection:
-            connection.send(INTRODUCTION[0], None)
+            connection.send(INTRODUCTION[0] | ({"params": params} if params else {}), None)
             status, headers, messages = connection.receive()
             if status != HTTPStatus.OK or not messages or "result" not in messages[-1]:
                 raise Failed(f"initialize: HTTP status {status}")

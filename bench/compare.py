@@ -31,6 +31,8 @@ BANDS = {
     "ms/s": 0.15,
     "calls": 0.0,
     "processes": 0.0,
+    "commands": 0.5,
+    "batches": 0.5,
 }
 
 # What a figure depends on beside the code.

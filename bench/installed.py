@@ -1,4 +1,7 @@
-"""Mooring as its users have it: in an environment of its own, with what it needs and nothing else."""
+"""Mooring as its users have it: in an environment of its own, with what it needs and nothing else.
+
+With the extra `redis`, for the rows of replicas; nobody else loads it.
+"""
 
 import subprocess
 import sys
@@ -11,6 +14,7 @@ __all__ = ["mooring_program", "mooring_python"]
 
 PROJECT = Path(__file__).parents[1]
 PLACE = FOLDER / "mooring"
+WANTED = f"{PROJECT}[redis]"
 
 
 def mooring_program() -> str:
@@ -26,9 +30,10 @@ def mooring_python() -> str:
 @cache
 def _place() -> Path:
     done, needs = PLACE / "installed", PROJECT / "pyproject.toml"
-    if not done.exists() or done.stat().st_mtime < needs.stat().st_mtime:
+    is_old = not done.exists() or done.stat().st_mtime < needs.stat().st_mtime
+    if is_old or done.read_text() != WANTED:
         subprocess.run([sys.executable, "-m", "venv", "--clear", PLACE], check=True)
         pip = [str(PLACE / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--editable", str(PROJECT)], check=True)
-        done.touch()
+        subprocess.run([*pip, "install", "--editable", WANTED], check=True)
+        done.write_text(WANTED)
     return PLACE

@@ -19,7 +19,17 @@ __all__ = ["Figures", "Group", "Plan", "Probe", "Progress", "Unable", "measure"]
 T = TypeVar("T")
 
 # Where the best window would be a boast, the worst one counts.
-WORST = frozenset({"generator_share", "sigterm_lost", "container_error", "container_error_podman"})
+WORST = frozenset(
+    {
+        "generator_share",
+        "sigterm_lost",
+        "container_error",
+        "container_error_podman",
+        "replica_commands",
+        "replica_commands_elsewhere",
+        "replica_batches",
+    }
+)
 
 
 class Unable(Exception):

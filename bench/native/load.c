@@ -2,12 +2,15 @@
 /* The load generator: calls a tool over and over, through a proxy's /mcp or on a server's bare pipe, and
    says how long that took as one line of JSON.
 
-     load http 127.0.0.1:8000 [options]       a proxy
+     load http 127.0.0.1:8000 [options]       a proxy; or several, HOST:PORT,HOST:PORT, that know each other's sessions
      load pipe [options] -- COMMAND…          the server itself, one process for each session: the floor
 
    It introduces itself (initialize, initialized) once for each session, and only then starts the clock. With
    -m it speaks 2026-07-28: no introduction and no session, each connection is a client of its own.
    A call counts when its answer carries its id and a result; anything else is an error.
+
+   With several addresses, connections and sessions are spread over them in turn, as by a balancer; -e begins
+   all sessions elsewhere.
 
    With -r calls are made at fixed moments, whatever became of those before, and how long one took counts from
    its moment on: a server that stands still is not asked less because of it. */
@@ -45,8 +48,16 @@ static struct {
     bool modern, progress, wait, keep, stay;
 } options = {.connections = 1, .sessions = 1, .seconds = 1, .tool = "echo", .arguments = "{\"text\":\"hello world\"}"};
 
+/* Where a proxy is. */
+typedef struct {
+    struct sockaddr_in address;
+    char host[64];
+    char prefix[64]; /* of the path: /NAME where there are many servers */
+} Place;
+
 /* One way to the server: a connection with one call in flight, or a pipe with several. */
 typedef struct {
+    Place *place;
     int in, out;
     int session;
     Buffer received, unsent;
@@ -62,9 +73,9 @@ typedef struct {
     bool flying;
 } Slot;
 
-static struct sockaddr_in address;
-static char host[64];
-static char prefix[64]; /* of the path: /NAME where there are many servers */
+#define MOST_PLACES 16
+static Place places[MOST_PLACES], entrance; /* for calls; where sessions begin, if that is elsewhere */
+static int place_count;
 static Buffer *session_ids;
 static char **command;
 static pid_t *children;
@@ -135,11 +146,12 @@ static const char INITIALIZE[] =
     "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"bench\",\"version\":\"1\"}}}";
 static const char INITIALIZED[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
 
-static void put_request(Buffer *to, const char *method, Buffer *session, const char *body, size_t length) {
+static void put_request(Buffer *to, Place *place, const char *method, Buffer *session, const char *body,
+                        size_t length) {
     buffer_print(to,
                  "%s %s/mcp HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n"
                  "Content-Type: application/json\r\nContent-Length: %zu\r\n",
-                 method, prefix, host, length);
+                 method, place->prefix, place->host, length);
     if (options.field) buffer_print(to, "%s\r\n", options.field);
     if (options.modern)
         buffer_print(to, "MCP-Protocol-Version: " MODERN "\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n", options.tool);
@@ -211,20 +223,20 @@ static void settle(Slot *slot, double end, bool good, Span said) {
 
 /* ---- one request at a time, waiting: for the introduction and the good-bye ---- */
 
-static int dial(void) {
+static int dial(Place *place) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     if (fd < 0) fail("socket");
     struct timeval patience = {PATIENCE_S, 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address)) fail("connect");
+    if (connect(fd, (struct sockaddr *)&place->address, sizeof place->address)) fail("connect");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
 }
 
-static void ask(const char *method, Buffer *session, const char *body, Response *response) {
+static void ask(Place *place, const char *method, Buffer *session, const char *body, Response *response) {
     Buffer request = {0}, received = {0};
-    put_request(&request, method, session, body, strlen(body));
-    int fd = dial();
+    put_request(&request, place, method, session, body, strlen(body));
+    int fd = dial(place);
     if (write(fd, request.data, request.length) != (ssize_t)request.length) fail("write");
     response_clear(response);
     for (;;) {
@@ -243,16 +255,16 @@ static void ask(const char *method, Buffer *session, const char *body, Response 
     free(received.data);
 }
 
-static void introduce(Buffer *session) {
+static void introduce(Place *place, Buffer *session) {
     Response response = {0};
-    ask("POST", NULL, INITIALIZE, &response);
+    ask(place, "POST", NULL, INITIALIZE, &response);
     Span said;
     if (!body_answers(&response, 0, &said)) {
         fprintf(stderr, "initialize: HTTP status %d %.*s\n", response.status, (int)(said.end - said.at), said.at);
         exit(1);
     }
     buffer_add(session, response.session, strlen(response.session));
-    ask("POST", session, INITIALIZED, &response);
+    ask(place, "POST", session, INITIALIZED, &response);
     free(response.body.data);
 }
 
@@ -266,7 +278,7 @@ static void watch(Lane *lane, int fd, uint32_t what, int how) {
 static void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
 static void open_connection(Lane *lane) {
-    lane->in = lane->out = dial();
+    lane->in = lane->out = dial(lane->place);
     set_nonblocking(lane->in);
     lane->received.length = lane->unsent.length = 0;
     lane->listening_for_room = false;
@@ -335,7 +347,7 @@ static void send_call(Slot *slot) {
     } else {
         body.length = 0;
         put_call(&body, slot->id);
-        put_request(&lane->unsent, "POST", &session_ids[lane->session], body.data, body.length);
+        put_request(&lane->unsent, lane->place, "POST", &session_ids[lane->session], body.data, body.length);
         /* More sessions than connections: in turn, so that all are used. */
         lane->session = (lane->session + options.connections) % options.sessions;
     }
@@ -516,9 +528,10 @@ static void prepare(void) {
     children = calloc((size_t)options.sessions, sizeof *children);
     for (int i = 0; i < slot_count; i++) slots[i].lane = &lanes[i % lane_count];
     for (int i = 0; i < lane_count; i++) lanes[i].session = i % options.sessions;
+    for (int i = 0; !command && i < lane_count; i++) lanes[i].place = &places[i % place_count];
     for (int i = 0; i < options.sessions; i++) {
         if (command) open_child(&lanes[i], i);
-        else if (!options.modern) introduce(&session_ids[i]);
+        else if (!options.modern) introduce(*entrance.host ? &entrance : &places[i % place_count], &session_ids[i]);
     }
 }
 
@@ -529,33 +542,52 @@ static void finish(void) {
             close(lanes[i].out);
             waitpid(children[i], NULL, 0);
         } else if (session_ids[i].length && !options.keep) {
-            ask("DELETE", &session_ids[i], "", &response);
+            ask(&places[0], "DELETE", &session_ids[i], "", &response);
         }
     }
 }
 
 static void usage(void) {
     fprintf(stderr,
-            "usage: load http HOST:PORT[/NAME] [options] | load pipe [options] -- COMMAND…\n"
+            "usage: load http HOST:PORT[/NAME][,…] [options] | load pipe [options] -- COMMAND…\n"
             "  -c N  connections, or calls in flight on the pipes (1)   -t NAME  tool (echo)\n"
             "  -s N  sessions (1)                                       -a JSON  its arguments\n"
             "  -d S  seconds of a window (1)                            -b N     echo a text of N bytes\n"
             "  -n N  calls of a window, instead of -d                   -p       ask for progress\n"
             "  -w    wait: one window for each line on stdin            -k       keep the sessions at the end\n"
             "  -m    speak 2026-07-28                                   -o       stay connected after a window\n"
-            "  -r N  calls a second, at fixed moments                   -H FIELD a header field of each request\n");
+            "  -r N  calls a second, at fixed moments                   -H FIELD a header field of each request\n"
+            "  -e HOST:PORT[/NAME]  where sessions begin\n");
     exit(2);
+}
+
+static void read_place(Place *place, const char *text, size_t length) {
+    char copy[128] = {0}, name[64] = {0};
+    if (length >= sizeof copy) usage();
+    memcpy(copy, text, length);
+    char *slash = strchr(copy, '/');
+    if (slash && strlen(slash) >= sizeof place->prefix) usage();
+    if (slash) strcpy(place->prefix, slash);
+    if (slash) *slash = 0;
+    char *colon = strchr(copy, ':');
+    if (!colon || strlen(copy) >= sizeof place->host) usage();
+    strcpy(place->host, copy);
+    memcpy(name, copy, (size_t)(colon - copy));
+    place->address.sin_family = AF_INET;
+    place->address.sin_port = htons((uint16_t)atoi(colon + 1));
+    if (inet_pton(AF_INET, name, &place->address.sin_addr) != 1) usage();
 }
 
 static void read_options(int argc, char **argv) {
     int letter;
-    while ((letter = getopt(argc, argv, "+c:s:d:n:r:t:a:b:H:mopwk")) != -1) switch (letter) {
+    while ((letter = getopt(argc, argv, "+c:s:d:n:r:t:a:b:H:e:mopwk")) != -1) switch (letter) {
             case 'c': options.connections = atoi(optarg); break;
             case 's': options.sessions = atoi(optarg); break;
             case 'd': options.seconds = atof(optarg); break;
             case 'n': options.count = atol(optarg); break;
             case 'r': options.rate = atof(optarg); break;
             case 'H': options.field = optarg; break;
+            case 'e': read_place(&entrance, optarg, strlen(optarg)); break;
             case 't': options.tool = optarg; break;
             case 'a': options.arguments = optarg; break;
             case 'b': options.text_bytes = atol(optarg); break;
@@ -574,17 +606,14 @@ static void read_options(int argc, char **argv) {
     }
 }
 
-static void read_address(const char *text) {
-    const char *colon = strchr(text, ':'), *slash = strchr(text, '/');
-    size_t length = slash ? (size_t)(slash - text) : strlen(text);
-    if (!colon || length >= sizeof host || (slash && strlen(slash) >= sizeof prefix)) usage();
-    memcpy(host, text, length);
-    if (slash) strcpy(prefix, slash);
-    char name[64] = {0};
-    memcpy(name, text, (size_t)(colon - text));
-    address.sin_family = AF_INET;
-    address.sin_port = htons((uint16_t)atoi(colon + 1));
-    if (inet_pton(AF_INET, name, &address.sin_addr) != 1) usage();
+static void read_places(const char *text) {
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        if (place_count == MOST_PLACES) usage();
+        read_place(&places[place_count++], text, length);
+        text += length + (text[length] == ',');
+    }
+    if (!place_count) usage();
 }
 
 int main(int argc, char **argv) {
@@ -592,7 +621,7 @@ int main(int argc, char **argv) {
     bool http = argc > 2 && !strcmp(argv[1], "http");
     if (!http && (argc < 4 || strcmp(argv[1], "pipe"))) usage();
     read_options(argc - (http ? 2 : 1), argv + (http ? 2 : 1));
-    if (http) read_address(argv[2]);
+    if (http) read_places(argv[2]);
     else command = argv + 1 + optind;
     if (command && (!*command || options.rate)) usage();
 

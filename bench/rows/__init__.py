@@ -11,6 +11,7 @@ from bench.rows import (
     memory,
     relay,
     remote,
+    replicas,
     scaling,
     sizes,
     starting,
@@ -33,4 +34,5 @@ GROUPS: tuple[Group, ...] = (
     *containers.GROUPS,
     *remote.GROUPS,
     *relay.GROUPS,
+    *replicas.GROUPS,
 )

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,29 @@ async def test_the_generator_makes_as_many_calls_as_it_says(built: Path, child: 
         assert await counted(metrics, "calls_total") - before == 1000 + 20  # each session's initialize
         assert await counted(metrics, "sessions_opened_total") == 20
         assert await counted(metrics, "sessions_closed_total") == 20
+
+
+async def test_the_generator_spreads_its_calls_over_several(built: Path, child: str) -> None:
+    """And begins sessions where it is told."""
+    async with AsyncExitStack() as stack:
+        hosts = [await stack.enter_async_context(hosting((child,), shared=1)) for _ in range(3)]
+        asking = [McpClient(host.port, path="/metrics") for host in hosts]
+        metrics = [await stack.enter_async_context(one) for one in asking]
+        where = ",".join(f"127.0.0.1:{host.port}" for host in hosts)
+        # Clients without sessions: these three know nothing of each other.
+        report = await generate(built, "http", where, "-m", "-c", "6", "-n", "600")
+        assert (report["calls"], report["errors"]) == (600, 0)
+        counts = [await counted(one, "calls_total") for one in metrics]
+        assert sum(counts) == 600 and min(counts) > 0
+        # And with them: wherever the generator is told, all begin at the one.
+        before = [await counted(one, "sessions_opened_total") for one in metrics]
+        third = f"127.0.0.1:{hosts[2].port}"
+        report = await generate(built, "http", third, "-e", third, "-s", "4", "-c", "2", "-n", "20")
+        assert (report["calls"], report["errors"]) == (20, 0)
+        lost = await generate(built, "http", where, "-e", third, "-s", "4", "-c", "3", "-n", "30")
+        assert lost["errors"] > 0 and "404" in lost["complaint"], "who has no such session says so"
+        opened = [await counted(one, "sessions_opened_total") for one in metrics]
+        assert [now - then for now, then in zip(opened, before, strict=True)] == [0, 0, 8]
 
 
 async def test_the_generator_counts_the_events_of_a_stream(built: Path, child: str) -> None:

@@ -811,6 +811,7 @@ INJECTED: dict[str, dict[str, Any]] = {
     "other letters in the query": {"query": "ä"},
     "a field in a field's name": {"headers": [("x: y\r\nx-injected", "1")]},
     "a space in a field's name": {"headers": [("x injected", "1")]},
+    "a value in a field's name": {"headers": [("authorization:x", "")]},
     "no name of a field": {"headers": [("", "1")]},
     "a field in a field's value": {"headers": [("x", "y\r\nx-injected: 1")]},
     "a line end in a field's value": {"headers": [("x", "y\nx-injected: 1")]},

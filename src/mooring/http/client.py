@@ -85,6 +85,7 @@ class Client:
 
     def __init__(self, origin: Origin, limits: ClientLimits | None = None) -> None:
         self._origin = origin
+        self._authority = origin.authority
         self._limits = limits or ClientLimits()
         self._places = asyncio.Semaphore(self._limits.max_connections)
         self._waiting = 0
@@ -139,12 +140,10 @@ class Client:
         connection = await self._connection()
         try:
             connection.send(message, body)
-            try:
-                async with asyncio.timeout(head_timeout_s):
-                    status, fields = await connection.head()
-            except TimeoutError:
-                text = f"the server did not answer within {head_timeout_s:g} s"
-                raise NoAnswer(text, code="timeout") from None
+            if head_timeout_s is None:
+                status, fields = await connection.head()
+            else:
+                status, fields = await _head_within(connection, head_timeout_s)
             if status == PROXY_WANTS_PASSWORD and self._origin.proxy is not None:
                 # Of a server's own, this status would mean nothing to us.
                 raise proxy_refusal(self._origin.proxy, self._origin.authority, status)
@@ -242,8 +241,8 @@ class Client:
     def _encode(self, method: str, target: str, headers: Headers, body: bytes) -> bytes:
         origin = self._origin
         through = origin.proxy if origin.tls is None else None
-        whole = f"http://{origin.authority}{target}" if through is not None else target
-        lines = [f"{method} {whole} HTTP/1.1\r\nHost: {origin.authority}\r\n".encode("ascii")]
+        whole = f"http://{self._authority}{target}" if through is not None else target
+        lines = [f"{method} {whole} HTTP/1.1\r\nHost: {self._authority}\r\n".encode("ascii")]
         if through is not None and through.authorization is not None:
             lines.append(b"Proxy-Authorization: %b\r\n" % through.authorization)
         for name, value in headers:
@@ -253,6 +252,14 @@ class Client:
         if body or method in ("POST", "PUT", "PATCH"):
             lines.append(b"Content-Length: %d\r\n" % len(body))
         return b"".join([*lines, b"\r\n"])
+
+
+async def _head_within(connection: ClientConnection, timeout_s: float) -> tuple[int, Headers]:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await connection.head()
+    except TimeoutError:
+        raise NoAnswer(f"the server did not answer within {timeout_s:g} s", code="timeout") from None
 
 
 class _Counted(ClientConnection):

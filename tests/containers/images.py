@@ -28,12 +28,12 @@ FOREIGN_PROGRAM = b"\x7fELF\x02\x02\x01" + bytes(9) + b"\x00\x02\x00\x16" + byte
 
 def base_image() -> bytes:
     """That of most tests."""
-    return _image(NAME, layer({}), {"Cmd": ["/bin/cat"], "Volumes": {"/data": {}}})
+    return image(NAME, layer({}), {"Cmd": ["/bin/cat"], "Volumes": {"/data": {}}})
 
 
 def foreign_image() -> bytes:
     """Its program is for another architecture."""
-    return _image(FOREIGN, layer({"server": FOREIGN_PROGRAM}), {"Entrypoint": ["/server"]}, "s390x")
+    return image(FOREIGN, layer({"server": FOREIGN_PROGRAM}), {"Entrypoint": ["/server"]}, "s390x")
 
 
 def host_volumes() -> tuple[Volume, ...]:
@@ -75,7 +75,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(info, io.BytesIO(content))
 
 
-def _image(name: str, content: bytes, config: dict[str, Any], architecture: str = ARCHITECTURE) -> bytes:
+def image(name: str, content: bytes, config: dict[str, Any], architecture: str = ARCHITECTURE) -> bytes:
     about = {
         "architecture": architecture,
         "os": "linux",

@@ -63,7 +63,7 @@ class Replica(Pod):
         """As the kubelet does it: no probe is asked before the one for the start has succeeded."""
         assert container(self.objects)["command"] == [COMMAND.name]
         assert "lifecycle" not in container(self.objects), "nothing is done before SIGTERM"
-        argv = [COMMAND, *self.words()]
+        argv: list[str | Path] = [COMMAND, *self.words()]
         async with Program(argv, listen_to="stderr", environment=self.environment) as program:
             async with within(60):
                 for kind in ("startupProbe", "readinessProbe"):
@@ -86,7 +86,7 @@ class Caller(McpClient):
         self.host = self._ready[next(self._turn) % len(self._ready)].ip
         return await super().peer()
 
-    async def call(self, name: str) -> int:
+    async def go_on(self, name: str) -> int:
         """Until it is over; returns how often."""
         for n in itertools.count():
             if self.is_over:
@@ -136,7 +136,7 @@ async def test_three_pods_are_rolled_and_nobody_notices(ledger: Ledger, tmp_path
             for caller in callers:
                 await caller.initialize()
             names = [caller.session for caller in callers]
-            calling = [asyncio.create_task(one.call(f"c{n}")) for n, one in enumerate(callers)]
+            calling = [asyncio.create_task(one.go_on(f"c{n}")) for n, one in enumerate(callers)]
             try:
                 for n, pod in reversed(list(enumerate(pods))):  # as a StatefulSet does it
                     await rolled(pod, programs[n], ready)

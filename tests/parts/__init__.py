@@ -39,6 +39,8 @@ __all__ = [
     "python_part",
     "require",
     "script_of",
+    "wheels_of",
+    "wheels_part",
 ]
 
 PINS = Path(__file__).parent
@@ -144,6 +146,17 @@ def python_part(name: str, pins: Path = PINS, folder: Path = PARTS) -> Part:
     return Part(name, files, install, hint, folder)
 
 
+def wheels_part(name: str, pins: Path = PINS, folder: Path = PARTS) -> Part:
+    """The wheels of `python/NAME.lock`, as they are: for whoever installs them elsewhere."""
+    files = (pins / f"python/{name}.in", pins / f"python/{name}.lock")
+
+    def install(place: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "download"]
+        _run([*pip, "--no-deps", "--only-binary=:all:", "--dest", str(place), "--requirement", str(files[1])])
+
+    return Part(name, files, install, "needs the Python package index", folder)
+
+
 ALL = {
     part.name: part
     for part in (
@@ -154,6 +167,7 @@ ALL = {
         python_part("sdk-2"),
         python_part("sdk-1"),
         python_part("servers"),
+        wheels_part("image"),
     )
 }
 
@@ -193,6 +207,11 @@ def python_of(name: str) -> Path:
 def script_of(name: str, script: str) -> Path:
     """A program that a Python part installed."""
     return ALL[name].place / "bin" / script
+
+
+def wheels_of(name: str) -> list[Path]:
+    """What a part of wheels has."""
+    return sorted(ALL[name].place.glob("*.whl"))
 
 
 def node_modules(name: str = "npm") -> Path:

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from mooring.errors import Unavailable
+from mooring.runtimes.containers import engine as engines
 from mooring.runtimes.containers import instance as instances
 from mooring.runtimes.containers import remains
 from mooring.runtimes.containers.exits import ContainerExit, Ending
@@ -69,6 +71,31 @@ async def test_a_removal_by_others_that_takes_long_is_told_all_the_same(
         assert told.order[-1] == "removed"
 
 
+@pytest.mark.parametrize("by", ["DELETE", "POST"], ids=["removed", "killed"])
+async def test_what_may_be_a_removal_is_waited_for_and_what_others_killed_is_not(
+    real_engine: RealEngine, tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "DOUBT_S", 30.0)
+    monkeypatch.setattr(instances, "LEAVING_S", 30.0)
+    path, ending = {"DELETE": ("?force=1&v=1", Ending.REMOVED), "POST": ("/kill", Ending.EXITED)}[by]
+    async with within(60), Relay(tmp_path, real_engine.socket) as relay, running(relay.path) as runtime:
+        instance = await runtime.start(shell(ECHO))
+        heard = Heard()
+        instance.attach(heard)
+        await heard.line(0)
+        answers = [await still_going(real_engine, instance.id)]
+
+        async def first(line: str) -> bytes | None:
+            return answers.pop() if answers else None
+
+        await until(lambda: not relay.requests("/json"))
+        relay.before = only(f"/containers/{instance.id}/json", do=first)
+        await asyncio.to_thread(real_engine.do, by, f"/containers/{instance.id}{path}")
+        async with asyncio.timeout(instances.DOUBT_S / 2):
+            assert (await instance.wait_gone()).ending is ending
+        assert not answers
+
+
 async def test_what_is_missing_after_an_attempt_of_our_own_is_no_removal_by_others(
     real_engine: RealEngine, tmp_path: Path
 ) -> None:
@@ -92,6 +119,30 @@ async def test_what_is_missing_after_an_attempt_of_our_own_is_no_removal_by_othe
 
 
 # Engines that accept and do not answer
+
+
+async def test_an_exit_that_is_known_is_told_though_the_engine_does_not_answer_any_more(
+    real_engine: RealEngine, tmp_path: Path
+) -> None:
+    """Docker tells it by an event; of Podman one answer is enough, as no other comes to contradict it."""
+    async with within(60), Relay(tmp_path, real_engine.socket) as relay, running(relay.path) as runtime:
+        instance = await runtime.start(shell(ECHO))
+        heard = Heard()
+        instance.attach(heard)
+        await heard.line(0)
+        answers = [await still_going(real_engine, instance.id)] if real_engine.kind == "podman" else []
+
+        async def less_and_less(line: str) -> bytes | None:
+            return answers.pop() if answers else await silence(line)
+
+        await until(lambda: not relay.requests("/json"))
+        relay.before = only(f"/containers/{instance.id}/json", do=less_and_less)
+        os.kill(instance.pid, signal.SIGKILL)
+        async with asyncio.timeout(engines.LOOK_S / 2):
+            assert await instance.wait_gone() == ContainerExit(137)
+        assert not answers
+        relay.before = as_it_is
+        relay.cut("/json")
 
 
 async def test_a_stop_that_is_hurried_does_not_wait_for_an_engine_that_does_not_answer(

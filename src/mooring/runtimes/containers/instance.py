@@ -3,7 +3,8 @@
 Invariants:
 - What became of it is asked of the engine, never concluded: an event, the end of its output and a gap in the
   events all only make us look. An answer other than "it is not there" is no removal; no answer at all is none
-  either.
+  either. But callers do not wait for an engine that is busy: once its output has ended and an exit is known,
+  they are told that; what else is found out later is for whoever has what is left.
 - One task, owned here, looks; one ends it. Callers wait for them, none of them runs them.
 - A receiver hears all lines, then `on_gone`, once; whoever made the runtime hears that just before. What they
   raise is logged and harms nobody.
@@ -39,9 +40,13 @@ LEAVING_S = 1.0
 """For the exit after its output has ended: an engine ends the one a moment before it tells the other."""
 ENDING_S = 5.0
 """For the end of a removal that somebody else has begun, or of a stop, its output having ended."""
-DOUBT_S = 0.12
+DOUBT_S = 0.15
 """For the removal after a kill that may be the first half of one: callers wait for the news meanwhile."""
+BUSY_S = 0.15
+"""For a look at one that died, of which the exit was told: an engine that tidies up answers late."""
 LOOK_AGAIN_S = 0.02
+DOUBTFUL_LOOK_S = 0.05
+"""Between two looks at one that may be about to be removed: each keeps Podman from its work for a moment."""
 KILLED = 128 + 9
 NOT_EXECUTED = (126, 127)
 """By convention: the program was not found, or is none."""
@@ -119,6 +124,8 @@ class ContainerInstance:
         self._look_again = False
         self._ending: asyncio.Task[StopOutcome] | None = None
         self._output_bound: asyncio.TimerHandle | None = None
+        self._news_bound: asyncio.TimerHandle | None = None
+        self._doubted_at: float | None = None
         self._told_code: int | None = None
         self._told_memory = False
         self._meddled_at: float | None = None
@@ -436,6 +443,9 @@ class ContainerInstance:
                 if self._is_being_removed:
                     self._note_exit(ContainerExit(event.exit_code, out_of_memory=self._told_memory))
                     return
+                # (Podman's may be of the life before: they come late.)
+                if event.exit_code is not None and self._known_engine.kind != PODMAN:
+                    self._tell_in(BUSY_S, ContainerExit(event.exit_code, out_of_memory=self._told_memory))
             case Happened.PAUSED | Happened.UNPAUSED:
                 self._note_paused(event.happened is Happened.PAUSED)
                 return
@@ -467,10 +477,16 @@ class ContainerInstance:
         began: float | None = None
         while not self._exited.done():
             self._look_again = False
+            asked_at = loop.time()
             found = await self._ask()
-            if isinstance(found, ContainerExit) and not self._is_in_doubt(found, began):
-                self._note_exit(found)
-                return
+            if isinstance(found, ContainerExit):
+                doubt_s = self._doubt_s(found, asked_at)
+                if doubt_s <= 0:
+                    self._note_exit(found)
+                    return
+                self._tell_in(doubt_s, found)
+            else:
+                self._tell_later()
             if self._is_being_removed:
                 return  # how it ended, only its event can tell
             if self._look_again:
@@ -487,27 +503,50 @@ class ContainerInstance:
             if loop.time() - began > bound_s:
                 self._note_exit(self._useless(found))
                 return
-            # (A look keeps Podman from its work for a moment.)
-            await asyncio.sleep(DOUBT_S / 2 if isinstance(found, ContainerExit) else LOOK_AGAIN_S)
+            await asyncio.sleep(DOUBTFUL_LOOK_S if isinstance(found, ContainerExit) else LOOK_AGAIN_S)
 
-    def _is_in_doubt(self, found: ContainerExit, began: float | None) -> bool:
-        """Podman does not say of a container that it is being removed: it was killed, and then it is gone."""
-        if self._known_engine.kind != PODMAN or self._ending is not None:
-            return False
+    def _doubt_s(self, found: ContainerExit, asked_at: float) -> float:
+        """How much longer something else than what was found, when first asked at that time, may be the case.
+
+        Podman does not say of a container that it is being removed: it was killed, and then it is gone. One
+        that somebody has sent a signal was killed, and no more. An answer that took long (as it does after a
+        kill, not in the middle of a removal) has used up some of the time.
+        """
+        if self._known_engine.kind != PODMAN or self._ending is not None or self.was_meddled_with:
+            return 0.0
         if found.ending is not Ending.EXITED or found.code != KILLED or found.out_of_memory:
-            return False
-        return began is None or asyncio.get_running_loop().time() - began < DOUBT_S
+            return 0.0
+        if self._doubted_at is None:
+            self._doubted_at = asked_at
+        return self._doubted_at + DOUBT_S - asyncio.get_running_loop().time()
+
+    def _tell_in(self, seconds: float, exit: ContainerExit) -> None:
+        """That is its exit, unless something else is found by then; whatever an answer may take."""
+        if self._news_bound is None:
+            self._news_bound = asyncio.get_running_loop().call_later(seconds, self._tell_known, exit)
+
+    def _tell_later(self) -> None:
+        """There is more to find out than is known."""
+        if self._news_bound is not None:
+            self._news_bound.cancel()
+            self._news_bound = None
+
+    def _tell_known(self, exit: ContainerExit) -> None:
+        self._news_bound = None
+        if self.channel.closed:
+            self._note_exit(exit)
 
     async def _ask(self) -> ContainerExit | Verdict | None:
         """What became of it; None: that is not known."""
         try:
-            found = judge(self.life, await self._known_engine.inspect(self.id))
+            seen = await self._known_engine.inspect(self.id)
         except Unavailable:
             # It still speaks: that we cannot ask is no news of it.
             return ContainerExit(ending=Ending.ENGINE_GONE) if self.channel.closed else None
         except MooringError as error:
             log.debug("%r: %s", self, error.message, extra={"event": error.code})
             return None
+        found = judge(self.life, seen)
         if isinstance(found, ContainerExit):
             is_ours = found.ending is Ending.REMOVED and self._is_being_removed
             return None if is_ours else self._with_what_was_told(found)
@@ -539,6 +578,7 @@ class ContainerInstance:
         if error is not None:
             exit = ContainerExit(exit.code, ending=exit.ending, out_of_memory=exit.out_of_memory, error=error)
         self._exited.set_result(exit)
+        self._tell_later()
         loop = asyncio.get_running_loop()
         self._exited_at = loop.time()
         self.is_paused = False

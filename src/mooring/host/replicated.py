@@ -37,6 +37,7 @@ __all__ = ["Replicated", "join"]
 log = logging.getLogger("mooring.replicas")
 
 RETRY_S = 0.5
+LOOK_S = 0.02
 LEAVE_S = 1.0
 """For Redis to hear that we are gone. It comes after the deadline of a shutdown, which leaves two seconds."""
 
@@ -131,6 +132,13 @@ class Replicated:
         """Sessions that never rest are given a rest."""
         self.front.holds_calls = True
 
+    async def wait_unneeded(self) -> None:
+        """Until all sessions have gone, or nobody else is there, by way of whom somebody could come."""
+        while self._releasing is not None and self.front.can_release:
+            done, _ = await asyncio.wait([self._releasing], timeout=LOOK_S)
+            if done:
+                return
+
     async def wait_released(self) -> None:
         """Until all sessions have gone; for ever, if Redis does not answer."""
         if self._releasing is not None:
@@ -187,7 +195,12 @@ async def _join(
     holdings = Holdings(proxy, store, events, policy, wall=wall)
     forwarding = Forwarding(seal, policy, lambda: membership.name)
     at = Replica(options.advertise, _host(), wall(), __version__)
-    membership = Membership(store, policy, at, clock=clock, neighbours=forwarding, on_reborn=holdings.reclaim)
+
+    async def go_on(is_empty: bool) -> None:
+        proxy.stateless.be_replica(membership.name)
+        await holdings.reclaim(is_empty)
+
+    membership = Membership(store, policy, at, clock=clock, neighbours=forwarding, on_reborn=go_on)
     front = Front(
         local,
         proxy,
@@ -201,7 +214,7 @@ async def _join(
     )
     await membership.begin()
     holdings.begin(membership)
-    proxy.stateless.replica = membership.name
+    proxy.stateless.be_replica(membership.name)
     others = len(membership.others)
     log.info(
         "this is replica %s at %s; there %s",

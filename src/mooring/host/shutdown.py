@@ -11,7 +11,8 @@
 7. A second signal goes to step 5 at once.
 
 One of several replicas lets go of its sessions from step 1 on, each as soon as it rests, and passes on
-whatever comes for them; from step 3 on new calls of those that are left wait for that.
+whatever comes for them; after the delay new calls of those that are left wait for that. It goes on accepting
+until they have gone: what their calls wait for, answers of clients, comes by way of other replicas.
 
 One deadline covers everything after the delay. Stopping children needs some of it, so calls get
 what remains: all but the children's patience, and at least half.
@@ -48,6 +49,10 @@ class Replicated(Protocol):
 
     def hold_calls(self) -> None:
         """Give the others a rest."""
+        ...
+
+    async def wait_unneeded(self) -> None:
+        """Until all have gone, or nobody else could have them."""
         ...
 
     async def wait_released(self) -> None:
@@ -100,10 +105,14 @@ async def shut_down(
         replicated.hold_calls()
     proxy.refuse_new(cause)
     # 3
+    calls_s = policy.calls_s()
+    if replicated is not None:
+        await until(stop, calls_s, replicated.wait_unneeded())
     listener.stop_accepting(SPREAD_S)
     # 4
     proxy.hang_up()
-    await until(stop, policy.calls_s(), _drained(listener, proxy, replicated))
+    left_s = None if calls_s is None else max(0.0, calls_s - (clock() - begun))
+    await until(stop, left_s, _drained(listener, proxy, replicated))
     # 5
     if replicated is not None:
         replicated.stop_releasing()

@@ -168,7 +168,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
-            _notice_when_it_vanishes(sock)
+            _notice_when_it_vanishes(sock, self._limits.vanished_s)
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the server."""
@@ -235,9 +235,17 @@ def _is_about_us(error: ssl.SSLError) -> bool:
     return "ALERT" in reason and any(word in reason for word in _ABOUT_US)
 
 
-def _notice_when_it_vanishes(sock: socket.socket) -> None:
-    """A server that was switched off says nothing: the kernel asks, and we hear of it within a minute."""
+def _notice_when_it_vanishes(sock: socket.socket, span_s: float | None) -> None:
+    """A server that was switched off says nothing: the kernel asks, and we hear of it within a minute, or
+    about that span."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in KEEP_ALIVE:
+    for name, value in KEEP_ALIVE if span_s is None else _keep_alive_within(span_s):
         if (option := getattr(socket, name, None)) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _keep_alive_within(span_s: float) -> tuple[tuple[str, int], ...]:
+    """Asked while nothing is said; and what was said must have been received by then."""
+    between = max(1, round(span_s / 4))
+    unheard = ("TCP_USER_TIMEOUT", max(1000, round(span_s * 1000)))
+    return ("TCP_KEEPIDLE", between), ("TCP_KEEPINTVL", between), ("TCP_KEEPCNT", 3), unheard

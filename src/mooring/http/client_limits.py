@@ -29,3 +29,7 @@ class ClientLimits:
     idle_timeout_s: float = 4.0
     """uvicorn and Node close after 5 s. A request that meets such an end may or may not have been
     executed, and nobody could tell: so the connection is given up before."""
+    vanished_s: float | None = None
+    """After so long without a sign of the other machine, a connection is given up: also one on which we have
+    said something. None: as the system does it, which goes on sending for a quarter of an hour; a server may
+    be away for long, and come back."""

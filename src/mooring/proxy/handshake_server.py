@@ -36,6 +36,11 @@ from mooring.wire.shared import is_level
 
 __all__ = ["HandshakeServer"]
 
+REPLICA_LOST = (
+    "the replica that held this call is gone, and the call with it; it may have been executed in part: "
+    "see what was done, and call again without requestState if that does no harm"
+)
+
 
 class HandshakeServer:
     """See the module."""
@@ -142,13 +147,15 @@ class HandshakeServer:
         bridged.begin(trunk)
 
     def _resume(self, call: StatelessCall, declared: Members, key: PoolKey) -> None:
-        now = self._clock()
+        now, state = self._clock(), call.request.request_state or ""
         try:
-            opened = self.sealer.open(call.request.request_state or "", self.digest(call), now)
+            opened = self.sealer.open(state, self.digest(call), now)
         except msgspec.DecodeError as error:
             call.refuse(INVALID_PARAMS, f"malformed params: {error}", now)
             return
-        if opened.claims is None:
+        if opened.claims is None and self.sealer.is_of_another_replica(state):
+            call.fail(Failure("replica_lost", REPLICA_LOST), now)
+        elif opened.claims is None:
             call.refuse(INVALID_PARAMS, opened.reason, now)
         elif not opened.claims.call:
             self._begin(call, declared, key)

@@ -90,10 +90,18 @@ class Stateless:
         """Who serves those that waited when the server had told nothing."""
         self._finding: asyncio.Task[Discovery] | None = None
         self._waiting: list[StatelessCall] = []
-        self.replica = ""
-        """Which of several this is: a call that waits for its client's answers is found by that."""
+        self._replica = ""
         self.on_known: Callable[[Discovery], None] | None = None
         """Hears what the server speaks, as soon as that is known."""
+
+    def be_replica(self, name: str) -> None:
+        """One of several, and by what name: a call that waits for its client's answers is found by that."""
+        self._replica = name
+        for service in self._services:
+            if isinstance(service, ModernServer):
+                service.replica = name
+            elif isinstance(service, HandshakeServer):
+                service.sealer.replica = name
 
     @property
     def calls_in_flight(self) -> int:
@@ -172,7 +180,7 @@ class Stateless:
         )
         if discovery.is_modern:
             self._service = modern = ModernServer(self._trunks, self._policy, self._clock)
-            modern.replica = self.replica
+            modern.replica = self._replica
         elif discovery.later:
             self._service = LaterServer(discovery.later, self._clock)
         else:
@@ -182,7 +190,7 @@ class Stateless:
 
     def _handshake_server(self) -> HandshakeServer:
         server = HandshakeServer(self._trunks, self._policy, self._clock, self._sharing)
-        server.sealer.replica = self.replica
+        server.sealer.replica = self._replica
         return server
 
     @property

@@ -5,6 +5,8 @@
 - Answers of a known and small length are passed on whole, all else piece by piece, no faster than the client
   reads.
 - A client that goes closes the request at the owner, which is all that it would have seen itself.
+- A replica that lives, but cannot be reached any more, is noticed by its kernel's silence: for as long as a
+  lease.
 """
 
 import asyncio
@@ -108,7 +110,7 @@ class Forwarding:
         client = self._clients.get(replica.address)
         if client is None:
             origin, _ = parse_url(replica.address)
-            limits = ClientLimits(connect_timeout_s=self._policy.connect_s)
+            limits = ClientLimits(connect_timeout_s=self._policy.connect_s, vanished_s=self._policy.lease_s)
             client = self._clients[replica.address] = Client(origin, limits)
         return client
 

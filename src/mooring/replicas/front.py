@@ -127,10 +127,10 @@ class Front:
             return True
         if not self._holdings.holds or self._holdings.is_leaving(session.id):
             return False
-        return not (self.holds_calls and self._can_release and is_call(request))
+        return not (self.holds_calls and self.can_release and is_call(request))
 
     @property
-    def _can_release(self) -> bool:
+    def can_release(self) -> bool:
         """Is there anybody who could have our sessions, and a way to tell them?"""
         return bool(self._membership.others) and self._membership.sees_store
 
@@ -181,15 +181,23 @@ class Front:
             self._spawn(exchange, self._pass_on_parked(exchange, owner))
 
     async def _pass_on_parked(self, exchange: Exchange, owner: str) -> None:
-        """To a replica that is named in the request; if it is gone, so is what it had."""
-        try:
-            replica = await self._membership.address_of(owner)
-        except StoreUnavailable as error:
-            log.debug("%s cannot be asked: %s", owner, error.message)
-            replica = None
-        if replica is not None and await self._hand_to(owner, replica, exchange):
-            return
-        self._local(exchange)
+        """To a replica that is named in the request; if it is gone, so is what it had, as is told here."""
+        give_up_at = self._clock() + self._policy.route_s
+        trouble: Unavailable = answers.nobody_there()
+        while self._clock() < give_up_at and not exchange.disconnected:
+            try:
+                replica = await self._alive(owner)
+                if replica is None:
+                    self._local(exchange)
+                    return
+                if await self._hand_to(owner, replica, exchange):
+                    return
+            except StoreUnavailable as error:
+                trouble = error
+                self._membership.hurry()
+            await asyncio.sleep(self._policy.look_again_s)
+        if not exchange.disconnected:
+            exchange.respond(answers.unavailable(exchange.request, trouble))
 
     async def _pass_on_to_any(self, exchange: Exchange) -> None:
         for name, replica in self._others():
@@ -223,6 +231,9 @@ class Front:
                 # It is leaving, or our lease is: in either case it is known before long whether it stays.
                 if self._holdings.holds:
                     await asyncio.sleep(LEAVING_LOOK_S)
+                elif self._is_passed_on(exchange.request):
+                    exchange.respond(Response(MISDIRECTED))  # whoever asks us may know better by now
+                    return
                 else:
                     trouble = self._membership.trouble or trouble
                     self._membership.hurry()
@@ -378,7 +389,7 @@ class Front:
         """
         while True:
             try:
-                if (self.holds_calls or self._can_release) and not await self._holdings.release_quiet():
+                if (self.holds_calls or self.can_release) and not await self._holdings.release_quiet():
                     return
             except StoreUnavailable as error:
                 log.debug("sessions cannot be released: %s", error.message)

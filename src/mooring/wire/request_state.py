@@ -76,6 +76,10 @@ class Sealer:
         """Is it one that was made with this key, whatever it says?"""
         return self._payload(state) is not None
 
+    def is_of_another_replica(self, state: str) -> bool:
+        """Does it name one, and is not ours? Only that one could tell whether it is good."""
+        return bool(self.replica and replica_of(state)) and not self.has_sealed(state)
+
     def _payload(self, state: str) -> bytes | None:
         """What is said, if the seal is good."""
         if len(state) > MAX_CHARACTERS:
@@ -94,7 +98,7 @@ class Sealer:
 
 def replica_of(state: str) -> str:
     """The replica that a state names; empty: none."""
-    return state.partition(OF_REPLICA)[0] if OF_REPLICA in state[:MAX_CHARACTERS] else ""
+    return found[0].removesuffix(OF_REPLICA) if (found := _NAME.match(state)) else ""
 
 
 def named(members: bytes, replica: str) -> bytes:

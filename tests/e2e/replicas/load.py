@@ -83,7 +83,10 @@ class Load:
         """After a failure."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        ended = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for task, how in zip(self._tasks, ended, strict=True):
+            if isinstance(how, Exception):
+                print(f"{task.get_name()} ended with {how!r}")
 
     @property
     def failed(self) -> dict[str, Outcome]:

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from tests.e2e.mooring import LINUX_ONLY, Mooring
+from tests.e2e.mooring import DEMO, LINUX_ONLY, Mooring
 from tests.e2e.replicas.fleet import Roaming, running_fleet
 from tests.ledger import Ledger
 from tests.replicas.stores import Server
@@ -15,6 +15,12 @@ from tests.support import suspend, within
 pytestmark = LINUX_ONLY
 
 LEASE = ("--lease", "3s")
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+}
+ASKS = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "ask"}
 
 
 async def test_a_session_goes_on_when_its_replica_ends(store: Server, ledger: Ledger) -> None:
@@ -188,3 +194,42 @@ async def test_a_call_that_is_lost_with_its_replica_is_told_on_its_stream(
             (told,) = await rest.rest()
         assert told["id"] == "lost"
         assert told["error"]["data"]["reason"] == "replica_lost"
+
+
+async def test_an_answer_of_the_client_reaches_a_replica_that_ends(store: Server, ledger: Ledger) -> None:
+    """It has a call that waits for it; whoever takes the answer is another replica."""
+    options = ("--drain-delay", "0s")
+    async with running_fleet(2, store, ledger.command, *options) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize(capabilities={"roots": {}})
+        stream = await client.stream("POST", client.request("x/ask", {"mark": "asked"}))
+        question = await stream.message()
+        owner.signal(signal.SIGTERM)
+        await owner.logged("draining")
+        await asyncio.sleep(1.5)  # the delay is long over, and so is the second in which idle ones are closed
+        client.go_only_to(other)
+        await client.respond(question["id"], {"roots": []})
+        assert [message["result"]["mark"] for message in await stream.rest()] == ["asked"]
+        assert await owner.ended() == 0
+    assert ledger.marks() == {"asked": 1}
+
+
+async def test_a_call_that_waited_at_a_replica_that_is_gone_is_told_so(store: Server) -> None:
+    """Revision 2026-07-28: what the client sends back names it; nobody else knows what it had done."""
+    async with running_fleet(2, store, DEMO, *LEASE) as fleet, Roaming(fleet.ports, headers=ASKS) as client:
+        await fleet.know_each_other()
+        holder, other = fleet.replicas
+        client.go_only_to(holder)
+        params = {"name": "ask", "arguments": {"message": "who?"}, "_meta": META}
+        asked = (await client.ask("tools/call", params))["result"]
+        holder.exit_status = -signal.SIGKILL
+        holder.signal(signal.SIGKILL)
+        await holder.ended()
+        client.go_only_to(other)
+        again = {**params, "inputResponses": {}, "requestState": asked["requestState"]}
+        error = (await client.ask("tools/call", again))["error"]
+        assert error["data"] == {"reason": "replica_lost", "retryable": False}
+        assert "may have been executed" in error["message"] and "without requestState" in error["message"]
+        assert (await client.ask("tools/call", params))["result"]["resultType"] == "input_required"

@@ -22,6 +22,7 @@ from mooring.http.client_connection import ClientConnection
 from mooring.http.client_errors import BadAnswer, NoAnswer, NotSent
 from mooring.http.client_limits import ClientLimits
 from mooring.http.client_opening import PROXY_WANTS_PASSWORD, open_connection, proxy_refusal
+from mooring.http.client_places import Places
 from mooring.http.client_redirects import redirected
 from mooring.http.origin import Origin
 from mooring.wire.http import Headers
@@ -87,8 +88,7 @@ class Client:
         self._origin = origin
         self._authority = origin.authority
         self._limits = limits or ClientLimits()
-        self._places = asyncio.Semaphore(self._limits.max_connections)
-        self._waiting = 0
+        self._places = Places(self._limits.max_connections)
         self._idle: list[ClientConnection] = []
         """Those that were used last are last, and used first."""
         self._tiring: asyncio.TimerHandle | None = None
@@ -136,7 +136,9 @@ class Client:
     async def _send(
         self, method: str, target: str, headers: Headers, body: bytes, head_timeout_s: float | None
     ) -> ClientResponse:
-        message = self._encode(method, target, headers, body)
+        head = self.encode_head(method, target, headers)
+        has_length = body or method in ("POST", "PUT", "PATCH")
+        message = head + (b"Content-Length: %d\r\n\r\n" % len(body) if has_length else b"\r\n")
         connection = await self._connection()
         try:
             connection.send(message, body)
@@ -157,10 +159,27 @@ class Client:
         """Open a connection for the next request: can the server be reached at all? Raises NotSent."""
         self.give_back(await self._connection())
 
+    @property
+    def has_idle(self) -> bool:
+        """Is there perhaps a connection that can be used at once?"""
+        return bool(self._idle)
+
+    def take_idle(self) -> ClientConnection | None:
+        """A connection that can be used at once. Whoever has it gives it back, or makes a response of it.
+
+        None: one would have to be opened, or waited for: see `request`.
+        """
+        if self._closed or not self._idle or not self._places.take_now():
+            return None
+        connection = self._pop_idle()
+        if connection is None:
+            self._places.give_back()
+        return connection
+
     def give_back(self, connection: ClientConnection) -> None:
         """Keep a connection for the next request, or close it."""
         # Whoever waits for a place takes one in a moment.
-        wanted = self._limits.max_idle_connections + self._waiting
+        wanted = self._limits.max_idle_connections + self._places.waiting
         if connection.idle and not self._closed and len(self._idle) < wanted:
             connection.idle_since = self._loop.time()
             self._idle.append(connection)
@@ -168,7 +187,7 @@ class Client:
                 self._tiring = self._loop.call_later(self._limits.idle_timeout_s, self._tire)
         else:
             connection.abort()
-        self._places.release()
+        self._places.give_back()
 
     async def aclose(self) -> None:
         """Close every connection, those in use too."""
@@ -196,20 +215,21 @@ class Client:
     async def _connection(self) -> ClientConnection:
         if self._closed:
             raise NotSent("the client is closed", code="closed")
-        if self._places.locked():
+        if not self._places.take_now():
             await self._wait_for_place()
-        else:
-            await self._places.acquire()
         try:
-            while self._idle:
-                connection = self._idle.pop()
-                if connection.looks_alive():
-                    return connection
-                connection.abort()
-            return await self._open()
+            return self._pop_idle() or await self._open()
         except BaseException:
-            self._places.release()
+            self._places.give_back()
             raise
+
+    def _pop_idle(self) -> ClientConnection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.looks_alive():
+                return connection
+            connection.abort()
+        return None
 
     async def _open(self) -> ClientConnection:
         """Of one that is given up while it is made, no loop tells us every time that it is closed."""
@@ -227,18 +247,16 @@ class Client:
             raise
 
     async def _wait_for_place(self) -> None:
-        self._waiting += 1
         try:
             async with asyncio.timeout(self._limits.place_timeout_s):
-                await self._places.acquire()
+                await self._places.take()
         except TimeoutError:
             text = f"all {self._limits.max_connections} connections to {self._origin.authority} are in use"
             hint = "each open stream takes one, and each call under way"
             raise NotSent(text, code="no_connection_free", hint=hint) from None
-        finally:
-            self._waiting -= 1
 
-    def _encode(self, method: str, target: str, headers: Headers, body: bytes) -> bytes:
+    def encode_head(self, method: str, target: str, headers: Headers) -> bytes:
+        """All of a head but the length of the body and the empty line."""
         origin = self._origin
         through = origin.proxy if origin.tls is None else None
         whole = f"http://{self._authority}{target}" if through is not None else target
@@ -249,9 +267,7 @@ class Client:
             if not CLEAN.fullmatch(value):
                 raise ValueError(f"the header {name.decode('latin-1')} has control characters in its value")
             lines.append(b"%b: %b\r\n" % (name, value))
-        if body or method in ("POST", "PUT", "PATCH"):
-            lines.append(b"Content-Length: %d\r\n" % len(body))
-        return b"".join([*lines, b"\r\n"])
+        return b"".join(lines)
 
 
 async def _head_within(connection: ClientConnection, timeout_s: float) -> tuple[int, Headers]:

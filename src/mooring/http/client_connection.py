@@ -4,6 +4,8 @@ Invariants:
 - `fault` is set once, when the connection has ended under an answer; whoever waits hears of it.
 - A body that is not taken fills `_pieces` up to the high-water mark; then the socket is not read.
 - `idle` holds exactly while another request may be sent.
+- Whoever waits for news is a coroutine (`head`, `piece`), or a function that is called (`on_news`) and looks
+  at `answer`, `is_complete` and `fault` itself.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ import socket
 import ssl
 import struct
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 from mooring.http.client_errors import AnswerCut, AnswerLost, BadAnswer, NoAnswer, NotTrusted
@@ -45,6 +48,8 @@ class ClientConnection(asyncio.Protocol):
         self._lost = False
         self._news = asyncio.Event()
         self._gone = asyncio.Event()
+        self._poll: select.poll | None = None
+        self.on_news: Callable[[], None] | None = None
         self.fault: AnswerLost | NotTrusted | None = None
         self.idle_since = 0.0
 
@@ -64,9 +69,10 @@ class ClientConnection(asyncio.Protocol):
         sock = self._transport.get_extra_info("socket")
         if not self.idle or sock is None:
             return False
-        poll = select.poll()
-        poll.register(sock.fileno(), select.POLLIN)
-        return not poll.poll(0)
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(sock.fileno(), select.POLLIN)
+        return not self._poll.poll(0)
 
     def send(self, request: bytes, body: bytes, *, may_switch: bool = False) -> None:
         """Send a request. From here on it counts as sent, however much of it gets through."""
@@ -79,6 +85,23 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(body)
         else:
             self._transport.write(request + body)
+
+    @property
+    def answer(self) -> tuple[int, Headers] | None:
+        """Status and headers, if they have come."""
+        return self._head
+
+    @property
+    def is_complete(self) -> bool:
+        """Has the whole answer come?"""
+        return self._complete
+
+    def take_body(self) -> bytes:
+        """Of an answer that is complete, what was not taken."""
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        self._held_bytes = 0
+        return body
 
     async def head(self) -> tuple[int, Headers]:
         """Status and headers of the answer. Raises AnswerLost, or NotTrusted: the server read nothing."""
@@ -177,6 +200,8 @@ class ClientConnection(asyncio.Protocol):
         except BadAnswer as error:
             self._end(error)
             self._transport.abort()
+        if self.on_news is not None:
+            self.on_news()
 
     def eof_received(self) -> bool:
         """The server sends no more, so there is nothing left to do here."""
@@ -191,6 +216,8 @@ class ClientConnection(asyncio.Protocol):
             self._end(self._fault_of(exc))
         self._gone.set()
         self._news.set()
+        if self.on_news is not None:
+            self.on_news()
 
     # The reader's side.
 

@@ -11,8 +11,9 @@ from mooring.wire import jsonrpc
 from mooring.wire.http import Request
 from mooring.wire.surrogates import MALFORMED
 
-__all__ = ["is_call", "request_state_of", "session_id_of"]
+__all__ = ["SESSION_FIELD", "is_call", "request_state_of", "session_id_of"]
 
+SESSION_FIELD = b"mcp-session-id"
 STATE = b'"requestState"'
 
 
@@ -29,7 +30,7 @@ _read_going_on = msgspec.json.Decoder(_GoingOn).decode
 
 def session_id_of(request: Request) -> str | None:
     """The session that a request is for; None: none, or one that begins with it."""
-    named = request.header(b"mcp-session-id")
+    named = request.header(SESSION_FIELD)
     if named is not None:
         return named.decode("latin-1")
     values = parse_qs(request.query).get("session_id") if "session_id" in request.query else None

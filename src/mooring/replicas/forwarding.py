@@ -12,10 +12,12 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 from urllib.parse import quote
 
 from mooring.errors import MooringError
 from mooring.http.client import Client, ClientResponse
+from mooring.http.client_connection import ClientConnection
 from mooring.http.client_errors import AnswerLost
 from mooring.http.client_limits import ClientLimits
 from mooring.http.origin import parse_url
@@ -24,7 +26,14 @@ from mooring.replicas.records import Replica
 from mooring.replicas.seal import Seal
 from mooring.wire.http import HOP_BY_HOP, Exchange, Headers, Request, Response
 
-__all__ = ["MISDIRECTED", "NEIGHBOURS_PATH", "Forwarding", "fields_to_pass_on"]
+__all__ = [
+    "MISDIRECTED",
+    "NEIGHBOURS_PATH",
+    "Forwarding",
+    "fields_of_answer",
+    "fields_to_pass_on",
+    "is_short",
+]
 
 log = logging.getLogger("mooring.replicas")
 
@@ -45,6 +54,25 @@ def fields_to_pass_on(headers: Headers, left_out: Collection[bytes]) -> Headers:
     return [(name, value) for name, value in headers if name not in HOP_BY_HOP and name not in left_out]
 
 
+def fields_of_answer(headers: Headers) -> Headers:
+    """Those of another replica's answer that are its client's, too."""
+    return fields_to_pass_on(headers, OF_AN_ANSWER)
+
+
+def is_short(headers: Headers) -> bool:
+    """Does an answer say that it is short?"""
+    length = next((value for name, value in headers if name == b"content-length"), b"")
+    return length.isdigit() and int(length) <= WHOLE_BYTES
+
+
+class _SealedHead(NamedTuple):
+    """The head of a request as it is passed on, all but its length, and for whom."""
+
+    address: str
+    seal: tuple[bytes, bytes]
+    head: bytes
+
+
 class Forwarding:
     """The connections to all other replicas."""
 
@@ -58,17 +86,40 @@ class Forwarding:
 
     async def send(self, request: Request, to: Replica) -> ClientResponse:
         """Pass it on; the head of the answer. Raises NotSent, AnswerLost."""
-        target = quote(request.path) + (f"?{request.query}" if request.query else "")
-        headers = fields_to_pass_on(request.headers, JUDGED)
-        headers.append(self._seal.header(self._name(), request.principal))
+        headers = [*fields_to_pass_on(request.headers, JUDGED), self._seal_for(request)]
         self.forwards += 1
-        return await self._client(to).request(request.method, target, headers, request.body)
+        return await self._client(to).request(request.method, _target(request), headers, request.body)
+
+    def send_now(self, request: Request, to: Replica) -> tuple[Client, ClientConnection] | None:
+        """Pass a POST on at once: the connection on which it went. None: none is free, nothing was sent."""
+        client = self._client(to)
+        if not client.has_idle:
+            return None
+        head = self._sealed_head(request, to, client)
+        connection = client.take_idle()
+        if connection is None:
+            return None
+        self.forwards += 1
+        connection.send(b"%bContent-Length: %d\r\n\r\n" % (head, len(request.body)), request.body)
+        return client, connection
+
+    def _sealed_head(self, request: Request, to: Replica, client: Client) -> bytes:
+        """Made once for all requests that share a head, as those of one client do."""
+        seal = self._seal_for(request)
+        known: _SealedHead | None = request.head.notes.get(self)
+        if known is None or known.seal is not seal or known.address != to.address:
+            headers = [*fields_to_pass_on(request.headers, JUDGED), seal]
+            head = client.encode_head(request.method, _target(request), headers)
+            known = request.head.notes[self] = _SealedHead(to.address, seal, head)
+        return known.head
+
+    def _seal_for(self, request: Request) -> tuple[bytes, bytes]:
+        return self._seal.header(self._name(), request.principal)
 
     async def answer(self, exchange: Exchange, response: ClientResponse) -> None:
         """Pass the answer on. Raises AnswerLost if it breaks off before anything of it was."""
-        headers = fields_to_pass_on(response.headers, OF_AN_ANSWER)
-        length = response.header(b"content-length")
-        if length is not None and length.isdigit() and int(length) <= WHOLE_BYTES:
+        headers = fields_of_answer(response.headers)
+        if is_short(response.headers):
             exchange.respond(Response(response.status, await response.read(WHOLE_BYTES), headers))
             return
         caught_up = asyncio.Event()
@@ -118,3 +169,7 @@ class Forwarding:
         """Let go of all of them."""
         await asyncio.gather(*(client.aclose() for client in self._clients.values()))
         self._clients.clear()
+
+
+def _target(request: Request) -> str:
+    return quote(request.path) + (f"?{request.query}" if request.query else "")

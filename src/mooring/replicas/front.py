@@ -22,14 +22,16 @@ from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from mooring.errors import Unavailable
-from mooring.proxy.addressing import is_call, request_state_of, session_id_of
+from mooring.http.client import ClientResponse
+from mooring.proxy.addressing import SESSION_FIELD, is_call, request_state_of, session_id_of
 from mooring.proxy.proxy import RESUMED, Proxy
 from mooring.proxy.session import Session
 from mooring.replicas import answers
+from mooring.replicas.errands import Outcome
 from mooring.replicas.forwarding import MISDIRECTED, NEIGHBOURS_PATH, Forwarding
 from mooring.replicas.holdings import SEPARATOR, Holdings
 from mooring.replicas.membership import Membership
-from mooring.replicas.passing import Outcome, Passing
+from mooring.replicas.passing import Passing
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Replica
 from mooring.replicas.resuming import go_on_with
@@ -100,10 +102,24 @@ class Front:
     @property
     def under_way(self) -> int:
         """Requests that look for their session, or are passed on."""
-        return len(self._tasks)
+        return len(self._tasks) + self._passing.errands
 
     def __call__(self, exchange: Exchange) -> None:
-        """One request."""
+        """One request. Nearly all are for a session that is here, or where it was the last time: both in as
+        few steps as can be."""
+        head = exchange.request.head
+        named = head.fields.get(SESSION_FIELD)
+        if named is not None and head.method == "POST" and not self.holds_calls:
+            id = named.decode("latin-1")
+            if id in self._proxy.sessions:
+                if id not in self._holdings.leaving and self._membership.holds:
+                    self._local(exchange)
+                    return
+            elif (seen := self._known.get(id)) is not None and self._pass_on_now(exchange, id, seen):
+                return
+        self._route(exchange)
+
+    def _route(self, exchange: Exchange) -> None:
         request = exchange.request
         if request.path == NEIGHBOURS_PATH:
             self._answer_neighbour(exchange)
@@ -125,7 +141,7 @@ class Front:
     def _may_serve(self, session: Session, request: Request) -> bool:
         if session.transport not in RESUMED:
             return True
-        if not self._holdings.holds or self._holdings.is_leaving(session.id):
+        if not self._holdings.holds or session.id in self._holdings.leaving:
             return False
         return not (self.holds_calls and self.can_release and is_call(request))
 
@@ -301,6 +317,38 @@ class Front:
         """`at`: the name of that replica, if it is not the owner. False: it is to be looked for anew."""
         self._remember(id, known, replica)
         outcome = await self._passing.hand_to(at or known.owner, replica, exchange)
+        return await self._settle(exchange, id, known, outcome)
+
+    def _pass_on_now(self, exchange: Exchange, id: str, seen: _Seen) -> bool:
+        """To where it was the last time. False: that takes a task."""
+        known = seen.known
+        if known.principal != exchange.request.principal or HEADER in exchange.request.head.fields:
+            return False
+
+        def on_end(result: Outcome | ClientResponse) -> None:
+            if result is not Outcome.ANSWERED:
+                self._go_on(exchange, id, known, result)
+
+        self._known.move_to_end(id)
+        return self._passing.hand_now(known.owner, seen.replica, exchange, on_end)
+
+    def _go_on(self, exchange: Exchange, id: str, known: _Known, result: Outcome | ClientResponse) -> None:
+        """With what was sent, but could not be answered at once."""
+
+        async def work() -> None:
+            if isinstance(result, Outcome):
+                outcome = result
+            else:
+                outcome = await self._passing.pass_back(known.owner, exchange, result)
+            if not await self._settle(exchange, id, known, outcome):
+                await self._find_way(exchange, id)
+
+        task = self._begin(exchange, work())
+        if isinstance(result, ClientResponse):
+            task.add_done_callback(lambda _: result.close())  # it may be cancelled before it begins
+
+    async def _settle(self, exchange: Exchange, id: str, known: _Known, outcome: Outcome) -> bool:
+        """After it was handed to another. False: it is to be looked for anew."""
         if outcome is Outcome.ANSWERED:
             return True
         self._known.pop(id, None)
@@ -354,10 +402,14 @@ class Front:
             work.close()
             exchange.respond(answers.unavailable(exchange.request, answers.too_many()))
             return
+        self._begin(exchange, work)
+
+    def _begin(self, exchange: Exchange, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         exchange.on_disconnect = lambda: _cancel(task)
         task.add_done_callback(lambda done: self._on_done(exchange, done))
+        return task
 
     def _on_done(self, exchange: Exchange, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)

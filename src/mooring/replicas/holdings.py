@@ -6,7 +6,7 @@
 - One task writes, one thing after the other; what is new of a session while Redis does not answer is written
   once.
 - A session is released only while it is quiet. From the moment that begins, requests for it wait
-  (`is_leaving`).
+  (`leaving`).
 """
 
 import asyncio
@@ -72,7 +72,8 @@ class Holdings:
         self._held: dict[str, _Held] = {}
         self._changed: dict[str, None] = {}
         self._ended: dict[str, Title] = {}
-        self._leaving: set[str] = set()
+        self.leaving: set[str] = set()
+        """On their way out: requests for them wait."""
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._writer: asyncio.Task[None] | None = None
@@ -165,10 +166,6 @@ class Holdings:
 
     # For whoever routes
 
-    def is_leaving(self, id: str) -> bool:
-        """Is it on its way out, so that requests wait?"""
-        return id in self._leaving
-
     async def take(self, id: str, place: Place) -> bool:
         """Own what was found so, and go on with it here; false: another was quicker.
 
@@ -212,7 +209,7 @@ class Holdings:
 
     async def _release(self, id: str, held: _Held) -> None:
         session = held.session
-        self._leaving.add(id)
+        self.leaving.add(id)
         try:
             record = self._record(session, held.created_at)
             kept = await self._store.keep(
@@ -228,7 +225,7 @@ class Holdings:
                 self._drop(session, "it goes on at another replica")
             log.debug("session %s is released: %s", session.short_id, kept)
         finally:
-            self._leaving.discard(id)
+            self.leaving.discard(id)
 
     def _drop(self, session: Session, reason: str) -> None:
         """It is not ours any more: nothing of it is left here, and nothing is written down."""

@@ -2,30 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
-from enum import Enum
 
 from mooring.http.client import ClientResponse
-from mooring.http.client_errors import AnswerLost, NoAnswer, NotSent
+from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.replicas.errands import Errand, Outcome, outcome_of
 from mooring.replicas.forwarding import MISDIRECTED, Forwarding
 from mooring.replicas.membership import Membership
 from mooring.replicas.records import Replica
 from mooring.replicas.store_errors import StoreUnavailable
 from mooring.wire.http import Exchange
 
-__all__ = ["Outcome", "Passing"]
+__all__ = ["Passing"]
 
 log = logging.getLogger("mooring.replicas")
-
-
-class Outcome(Enum):
-    """What became of a request at another replica."""
-
-    ANSWERED = "answered, as far as its client wanted it"
-    NOT_DONE = "not sent, or the other said that it did nothing"
-    UNANSWERED = "the other closed the connection in order, without a word: whatever it did is done"
-    LOST = "may have been done, may still be"
 
 
 class Passing:
@@ -35,6 +26,8 @@ class Passing:
         self._forwarding = forwarding
         self._membership = membership
         self._bounds: dict[str, set[asyncio.Timeout]] = {}
+        self._errands: dict[Errand, str] = {}
+        """Those that are under way, and to whom."""
         self._asking: set[asyncio.Task[None]] = set()
         self._answering: set[Exchange] = set()
         membership.on_dead = self._give_up
@@ -44,6 +37,41 @@ class Passing:
         """How many are being answered. It may take days: the bound of those who look for a session is not
         for them."""
         return len(self._answering)
+
+    @property
+    def errands(self) -> int:
+        """How many are under way without a task."""
+        return len(self._errands)
+
+    def hand_now(
+        self,
+        name: str,
+        replica: Replica,
+        exchange: Exchange,
+        on_end: Callable[[Outcome | ClientResponse], None],
+    ) -> bool:
+        """Hand a POST over if a connection is free; `on_end` hears what came of it, or has a long answer to
+        pass on (`pass_back`). False: nothing was sent."""
+        sent = self._forwarding.send_now(exchange.request, replica)
+        if sent is None:
+            return False
+
+        def over(errand: Errand, result: Outcome | ClientResponse | None) -> None:
+            del self._errands[errand]
+            if result is not None:
+                on_end(result)
+
+        self._errands[Errand(exchange, *sent, over)] = name
+        return True
+
+    async def pass_back(self, name: str, exchange: Exchange, response: ClientResponse) -> Outcome:
+        """The answer to what was handed over, piece by piece."""
+        try:
+            async with self._while_alive(name):
+                await self._answer(exchange, response)
+        except (AnswerLost, TimeoutError) as error:
+            return outcome_of(error)
+        return Outcome.ANSWERED
 
     async def hand_to(
         self, name: str, replica: Replica, exchange: Exchange, *, not_done: Container[int] = (MISDIRECTED,)
@@ -56,12 +84,9 @@ class Passing:
                     response.close()
                     return Outcome.NOT_DONE
                 await self._answer(exchange, response)
-        except NotSent as error:
-            log.debug("%s cannot be reached: %s", replica.address, error.message)
-            return Outcome.NOT_DONE
-        except (AnswerLost, TimeoutError) as error:
-            is_over = isinstance(error, NoAnswer) and error.is_clean
-            return Outcome.UNANSWERED if is_over else Outcome.LOST
+        except (NotSent, AnswerLost, TimeoutError) as error:
+            log.debug("%s has not answered: %s", replica.address, error)
+            return outcome_of(error)
         return Outcome.ANSWERED
 
     async def _answer(self, exchange: Exchange, response: ClientResponse) -> None:
@@ -87,7 +112,7 @@ class Passing:
 
     def _give_up(self, name: str) -> None:
         """It has no lease: whoever waits for it waits no longer, unless it may act all the same."""
-        if self._bounds.get(name):
+        if self._bounds.get(name) or name in self._errands.values():
             task = asyncio.get_running_loop().create_task(self._give_up_if_dead(name))
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
@@ -102,9 +127,13 @@ class Passing:
         now = asyncio.get_running_loop().time()
         for bound in self._bounds.get(name, ()):
             bound.reschedule(now)
+        for errand in [errand for errand, to in self._errands.items() if to == name]:
+            errand.give_up()
 
     async def aclose(self) -> None:
-        """Nobody is asked any more."""
+        """Nobody is asked any more, and nothing is under way."""
+        for errand in list(self._errands):
+            errand.cancel()
         for task in (asking := set(self._asking)):
             task.cancel()
         if asking:

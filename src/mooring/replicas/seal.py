@@ -38,18 +38,18 @@ class Seal:
     def __init__(self, key: bytes, wall: Callable[[], float]) -> None:
         self._key = hashlib.sha256(b"mooring replicas\0" + key).digest()
         self._wall = wall
-        self._made: dict[tuple[str, str, int], bytes] = {}
+        self._made: dict[tuple[str, str, int], tuple[bytes, bytes]] = {}
 
     def header(self, replica: str, principal: str) -> tuple[bytes, bytes]:
-        """For a request of that principal."""
+        """For a request of that principal; the same one throughout a span."""
         span = int(self._wall()) // SPAN_S
-        value = self._made.get((replica, principal, span))
-        if value is None:
+        field = self._made.get((replica, principal, span))
+        if field is None:
             if len(self._made) >= KNOWN:
                 self._made.clear()
             words = f"{quote(replica)} {span} {quote(principal)}".encode()
-            value = self._made[replica, principal, span] = words + b" " + self._mac(words)
-        return HEADER, value
+            field = self._made[replica, principal, span] = HEADER, words + b" " + self._mac(words)
+        return field
 
     def read(self, request: Request) -> Voucher | None:
         """Who passes a request on, and for whom; None: no replica does, as far as can be believed."""

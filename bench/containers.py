@@ -26,6 +26,7 @@ from tests.containers.images import NAME, host_volumes
 __all__ = [
     "DOCKER",
     "PODMAN",
+    "before_command",
     "by_hand",
     "died_ns",
     "engine",
@@ -96,13 +97,19 @@ def moored(where: RealEngine, child: Argv, *more: str) -> Iterator[Running]:
 @contextmanager
 def in_container(target: str, child: Argv) -> Iterator[Endpoint]:
     """Something to aim the load generator at. What is not Mooring has `docker run -i` as its server."""
-    with engine() as where:
-        if target == MOORING:
-            with moored(where, child) as running:
-                yield running
-            return
-        with endpoint(target, by_hand(where, child)) as found:
+    if target != MOORING:
+        with before_command(target, child) as found:
             yield found
+        return
+    with engine() as where, moored(where, child) as running:
+        yield running
+
+
+@contextmanager
+def before_command(target: str, child: Argv) -> Iterator[Endpoint]:
+    """The same with `docker run -i` as the server of whatever it is, as any command may be."""
+    with engine() as where, endpoint(target, by_hand(where, child)) as found:
+        yield found
 
 
 def wait_for_containers(where: RealEngine, number: int) -> list[str]:

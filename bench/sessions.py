@@ -70,6 +70,7 @@ class Many(NamedTuple):
     longest_pause_s: float
     """Of another client of Redis, during the listing."""
     slowest_command_s: float
+    slowest_command: str
 
 
 class TakenOver(NamedTuple):
@@ -90,8 +91,9 @@ def many_sessions(count: int) -> Many:
         after, burnt_s = found.store.memory_bytes(), found.store.cpu_s()
         asyncio.run(_found(found.store, ids))
         find_s = found.store.cpu_s() - burnt_s
-        with _slow_commands(found.store) as slowest_s, _pinging(found.store.port) as longest_s:
+        with _slow_commands(found.store) as slow, _pinging(found.store.port) as longest_s:
             listing_s = _listed(found.store, count)
+        slowest = max(slow)
     each = 1e6 / count
     return Many(
         memory_bytes=after,
@@ -100,7 +102,8 @@ def many_sessions(count: int) -> Many:
         find_us=find_s * each,
         listing_s=listing_s,
         longest_pause_s=max(longest_s),
-        slowest_command_s=max(slowest_s),
+        slowest_command_s=slowest.took_s,
+        slowest_command=slowest.name,
     )
 
 
@@ -167,15 +170,23 @@ def _listed(store: Store, count: int) -> float:
     return took_s
 
 
+class Slow(NamedTuple):
+    """A command that took long."""
+
+    took_s: float
+    name: str
+
+
 @contextmanager
-def _slow_commands(store: Store) -> Iterator[list[float]]:
-    """How long the slowest took, in seconds; at the end."""
+def _slow_commands(store: Store) -> Iterator[list[Slow]]:
+    """All that were slow; at the end."""
     store.client.config_set("slowlog-log-slower-than", SLOW_US)
     store.client.config_set("slowlog-max-len", MANY)
     store.client.slowlog_reset()
-    slowest = [SLOW_US / 1e6]
-    yield slowest
-    slowest += [one["duration"] / 1e6 for one in store.client.slowlog_get(MANY)]
+    slow = [Slow(SLOW_US / 1e6, "none")]
+    yield slow
+    for one in store.client.slowlog_get(MANY):
+        slow.append(Slow(one["duration"] / 1e6, one["command"].split()[0].decode()))
 
 
 @contextmanager

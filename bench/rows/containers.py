@@ -1,15 +1,16 @@
 """Servers in containers: what Mooring adds to `docker run -i` by hand, and what it takes.
 
 By hand there is the server alone, on the pipes of the docker command: the floor, as the bare pipe is
-elsewhere. The minimal bridge has that command as its server. All of them make the same container of the same
-image on the same engine, and are measured in turn.
+elsewhere. The minimal bridge has that command as its server, and so has Mooring itself in a row of its own,
+for comparison. All of them make the same container of the same image on the same engine, and are measured in
+turn.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from bench.client import Client, Connection, first_answer
 from bench.containers import (
     DOCKER,
     PODMAN,
+    before_command,
     by_hand,
     died_ns,
     engine,
@@ -33,7 +35,7 @@ from bench.results import MINIMAL, MOORING, PIPE, PYTHON_CHILD
 from bench.rows.fresh import from_scratch
 from bench.rows.memory import helpers
 from bench.rows.starting import first_line_s
-from bench.targets import Argv, Running, native_child, python_child
+from bench.targets import Argv, Endpoint, Running, native_child, python_child
 from tests.containers.engines import RealEngine
 
 __all__ = ["GROUPS", "Kill", "summary"]
@@ -54,25 +56,39 @@ PATIENCE_S = 30.0
 
 @contextmanager
 def _latency(
-    id: str, target: str, child: Callable[[], Argv], load_options: tuple[str, ...], plan: Plan
+    id: str,
+    place: AbstractContextManager[Endpoint],
+    note: str,
+    plan: Plan,
+    load_options: tuple[str, ...] = (),
 ) -> Iterator[Callable[[], Figures]]:
     def window() -> Figures:
-        return Figures({id: load().p50_us / 1000}, {id: NOTES.get(target, "")})
+        return Figures({id: load().p50_us / 1000}, {id: note})
 
     seconds = "0.5" if plan.quick else "1"
-    with (
-        in_container(target, child()) as where,
-        generator(where, "-d", seconds, *load_options) as load,
-    ):
+    with place as where, generator(where, "-d", seconds, *load_options) as load:
         yield window
 
 
 def _in_turn(id: str, child: Callable[[], Argv], *load_options: str, windows: int) -> Group:
-    def probes(plan: Plan) -> Iterator[Probe]:
-        for target in plan.among(MOORING, MINIMAL, PIPE):
-            yield Probe(target, (id,), _latency(id, target, child, load_options, plan))
+    return Group((id,), partial(_targets, id, child, load_options), windows)
 
-    return Group((id,), probes, windows)
+
+def _targets(
+    id: str, child: Callable[[], Argv], load_options: tuple[str, ...], plan: Plan
+) -> Iterator[Probe]:
+    for target in plan.among(MOORING, MINIMAL, PIPE):
+        place, note = in_container(target, child()), NOTES.get(target, "")
+        yield Probe(target, (id,), _latency(id, place, note, plan, load_options))
+
+
+def _with_the_command(plan: Plan) -> Iterator[Probe]:
+    """Mooring twice: by the engine's API, and with the docker command as the server that it starts."""
+    yield from _targets("container_p50", native_child, (), plan)
+    id = "container_command"
+    for target in plan.among(MOORING):
+        place = before_command(target, native_child())
+        yield Probe(target, (id,), _latency(id, place, NOTES[MINIMAL], plan))
 
 
 # A container killed
@@ -207,7 +223,7 @@ def _new_session_with_spare(plan: Plan) -> Iterator[Probe]:
 
 
 GROUPS = (
-    _in_turn("container_p50", native_child, windows=10),
+    Group(("container_p50", "container_command"), _with_the_command, windows=10),
     _in_turn("container_p50" + PYTHON_CHILD, python_child, windows=5),
     _in_turn("container_10ms", native_child, *SHORT, windows=3),
     from_scratch(

@@ -6,6 +6,8 @@ twice. Packets vanish (DROP), or whoever sends them is told (REJECT).
 
 import asyncio
 import json
+import random
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +17,9 @@ import pytest
 
 from mooring.wire.sse import EventDecoder
 from tests.e2e.mooring import LINUX_ONLY, Mooring
+from tests.e2e.replicas.balancer import Checks, running_balancer
 from tests.e2e.replicas.fleet import Fleet, Roaming
+from tests.e2e.replicas.load import Load
 from tests.e2e.replicas.network import (
     REDIS,
     Network,
@@ -46,6 +50,7 @@ SURELY_HELD_S = LEASE_S / 2
 """A lease was renewed a quarter of its span ago at most, and its holder relies on nine tenths of it."""
 OUTLASTING_S = 5 * LEASE_S
 """For a call: nobody waits so long for a replica that is silent."""
+ROUNDS = 20
 ALL = (REDIS, address_of(1), address_of(2))
 """As the first replica sees them."""
 
@@ -247,3 +252,56 @@ async def test_nobody_sees_redis(how: str, network: Network, redis: Server, ledg
         network.mend()
         await recovered(fleet)
         await all_at_every_replica(there, "healed", before)
+
+
+def cut_at_random(network: Network, chance: random.Random) -> str:
+    how, one = chance.choice(["DROP", "REJECT"]), chance.randrange(3)
+    others = [n for n in range(3) if n != one]
+    match chance.choice(["one from Redis", "all from Redis", "two from each other", "one from all"]):
+        case "one from Redis" as what:
+            network.cut(one, REDIS, how=how)
+        case "all from Redis" as what:
+            for n in range(3):
+                network.cut(n, REDIS, how=how)
+        case "two from each other" as what:
+            network.part(one, chance.choice(others), how)
+        case what:
+            network.cut(one, REDIS, *map(address_of, others), how=how)
+    return f"{what}, {how}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+async def test_cut_and_healed_again_and_again(
+    network: Network, redis: Server, ledger: Ledger, tmp_path: Path
+) -> None:
+    """Under load, behind a balancer that reaches all of them."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    async with (
+        scattered_fleet(network, 3, redis, ledger.command, *LEASE) as fleet,
+        running_balancer(tmp_path / "balancer", fleet.addresses, Checks(200, 2)) as balancer,
+    ):
+        await fleet.know_each_other()
+        await balancer.sees(0, 1, 2)
+        load = Load(balancer.port, ledger, delays=(0.0, 0.02, 0.3, 0.0, 1.0))
+        try:
+            load.begin("plain", "kept", "several", "new", "modern")
+            await load.all_are_served()
+            for _ in range(ROUNDS):
+                before = set(load.outcomes)
+                what = cut_at_random(network, chance)
+                await asyncio.sleep(chance.uniform(0.2, 3) * LEASE_S)
+                network.mend()
+                await recovered(fleet)
+                await load.all_are_served()
+                new = {mark: how for mark, how in load.outcomes.items() if mark not in before}
+                print(what, Counter((how.kind, how.status, how.reason) for how in new.values()))
+                untold = {mark: how for mark, how in new.items() if how.kind != "result" and not how.reason}
+                assert not untold, untold
+                load.assert_none_twice()
+            await load.end()
+        finally:
+            await load.stop()
+    load.assert_none_twice()

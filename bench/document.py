@@ -1,9 +1,9 @@
-"""The recorded run as a page: `docs/performance.md` and its picture.
+"""The recorded run as pages: `docs/performance.md` with its picture, and what `docs/scaling.md` makes of it.
 
     python -m bench.document        # again from the recorded full run, after a reason was added, say
     write(results)                  # what `python -m bench --record` does after a full run
 
-The page is written by people but for the part between two marks, which is made here.
+The pages are written by people but for the part between two marks, which is made here.
 """
 
 import itertools
@@ -16,21 +16,37 @@ from bench import claims, plot
 from bench.figures import advantage, figure, times
 from bench.machine import sentence
 from bench.results import MOORING, TARGETS, Results, Row, recorded
+from bench.simulation import page as simulation_page
+from bench.simulation.costs import MissingRows, costs_of
+from bench.simulation.findings import SEED, explore, sizes_of
+from bench.simulation.fleet import Fleet
 
-__all__ = ["BEGIN", "END", "PAGE", "PICTURE", "render", "replace_generated", "write"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "PAGE",
+    "PICTURE",
+    "SCALING",
+    "render",
+    "render_scaling",
+    "replace_generated",
+    "write",
+]
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "performance.md"
 PICTURE = _DOCS / "performance.svg"
+SCALING = _DOCS / "scaling.md"
 
 BEGIN = "<!-- made by `python -m bench.document` from here: changes are overwritten -->"
 END = "<!-- made by `python -m bench.document` up to here -->"
 
 
 def write(run: Results) -> None:
-    """Put the run into the page, and draw its picture."""
+    """Put the run into the pages, and draw its picture."""
     PAGE.write_text(replace_generated(PAGE.read_text(), render(run)))
     PICTURE.write_text(plot.draw(run))
+    SCALING.write_text(replace_generated(SCALING.read_text(), render_scaling(run)))
 
 
 def replace_generated(page: str, generated: str) -> str:
@@ -46,6 +62,18 @@ def render(run: Results) -> str:
     """The generated part, as Markdown."""
     parts = (_surroundings(run), _promises(run), _comparison(run), _alone(run), _notes(run))
     return "\n".join(line for part in parts for line in [*part, ""])
+
+
+def render_scaling(run: Results) -> str:
+    """How far replicas go with what the run measured, as Markdown."""
+    try:
+        costs = costs_of(run)
+    except MissingRows:
+        return "Not measured yet: the recorded run has no replicas.\n\n"
+    fleet = Fleet()
+    found = explore(fleet, sizes_of(fleet), costs, SEED)
+    measured = f"With the costs of {run.date[:10]}, commit `{run.commit}`, {sentence(run.machine)}:"
+    return f"{measured}\n\n{simulation_page.render(found)}\n"
 
 
 def _surroundings(run: Results) -> Iterator[str]:
@@ -110,7 +138,7 @@ def _notes(run: Results) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the page again from the recorded full run."""
+    """Write the pages again from the recorded full run."""
     run = recorded("full")
     if run is None:
         sys.exit("No full run is recorded yet: run `python -m bench --record` first.")

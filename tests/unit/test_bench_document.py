@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench import document, plot
-from bench.document import BEGIN, END, render, replace_generated
+from bench.document import BEGIN, END, render, render_scaling, replace_generated
 from bench.results import Results, recorded
 from tests.unit.bench_sample import sample_run
 
@@ -93,12 +93,23 @@ def test_the_page_in_docs_is_that_of_the_recorded_run() -> None:
     assert replace_generated(page, "" if run is None else render(run)) == page
     if run is not None:
         assert document.PICTURE.read_text() == plot.draw(run)
+    scaling = document.SCALING.read_text()
+    assert replace_generated(scaling, "" if run is None else render_scaling(run)) == scaling
 
 
-def test_a_run_is_written_into_page_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_written_into_pages_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "PAGE", tmp_path / "performance.md")
     monkeypatch.setattr(document, "PICTURE", tmp_path / "performance.svg")
-    document.PAGE.write_text(f"above\n{BEGIN}\n{END}\nbelow\n")
+    monkeypatch.setattr(document, "SCALING", tmp_path / "scaling.md")
+    for page in (document.PAGE, document.SCALING):
+        page.write_text(f"above\n{BEGIN}\n{END}\nbelow\n")
     document.write(sample_run())
     assert document.PAGE.read_text() == f"above\n{BEGIN}\n\n{render(sample_run())}{END}\nbelow\n"
     assert document.PICTURE.read_text() == plot.draw(sample_run())
+    scaling = document.SCALING.read_text()
+    assert scaling == f"above\n{BEGIN}\n\n{render_scaling(sample_run())}{END}\nbelow\n"
+    assert "2026-11-15, commit `0123abc`" in scaling
+
+
+def test_a_run_without_replicas_says_so_in_the_page_about_them() -> None:
+    assert render_scaling(sample_run(replica_one=None)).startswith("Not measured yet")

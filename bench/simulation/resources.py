@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from bench.simulation.costs import Costs
 from bench.simulation.fleet import Fleet
 from bench.simulation.traffic import Job, Place, Reason, calls, jobs
-from mooring.http.client_limits import ClientLimits
 from mooring.http.limits import Limits
+from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.redis_client import MOST_CONNECTIONS
 
 __all__ = [
@@ -128,7 +128,7 @@ def _replica_memory(fleet: Fleet, costs: Costs) -> Use:
 def _connections(fleet: Fleet) -> list[Use]:
     incoming = _incoming(fleet) / Limits().max_connections
     pairs = fleet.replicas * max(1, fleet.replicas - 1)
-    pair = _open(fleet) * fleet.passed_share / pairs / ClientLimits().max_connections
+    pair = _open(fleet) * fleet.passed_share / pairs / ReplicaPolicy().max_connections
     redis = fleet.replicas * MOST_CONNECTIONS / REDIS_CLIENTS
     return [
         Use(Resource.REPLICA_CONNECTIONS, incoming, "streams"),

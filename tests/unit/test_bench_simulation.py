@@ -259,8 +259,9 @@ def test_when_it_is_full_it_is_just_full() -> None:
 
 
 def test_many_streams_fill_the_connections_of_few_replicas() -> None:
-    few = Fleet(replicas=3, sessions=10_000)
-    assert full_as_calls_grow(few, COSTS) == Full(Resource.PAIR_CONNECTIONS, "streams", 0.0)
+    few = Fleet(replicas=3, sessions=60_000)
+    assert full_as_calls_grow(few, COSTS) == Full(Resource.REPLICA_CONNECTIONS, "streams", 0.0)
+    assert shares(few)[Resource.PAIR_CONNECTIONS] > 0.3
     assert shares(replace(few, stream_share=0.0))[Resource.PAIR_CONNECTIONS] < 0.1
     assert shares(replace(few, affinity=0.95))[Resource.PAIR_CONNECTIONS] < 0.1
 

@@ -174,7 +174,7 @@ async def join(
     try:
         await _wait_there(store, options, policy)
         key = options.key.encode() if options.key else await store.secret(secrets.token_hex(32).encode())
-        return await _join(options, proxy, local, policy=policy, store=store, seal=Seal(key, wall), wall=wall)
+        return await _join(options, proxy, local, policy=policy, store=store, key=key, wall=wall)
     except BaseException:
         await store.aclose()
         raise
@@ -187,16 +187,19 @@ async def _join(
     *,
     policy: ReplicaPolicy,
     store: SharedStore,
-    seal: Seal,
+    key: bytes,
     wall: Callable[[], float],
 ) -> Replicated:
     clock = suspending_clock()
-    events = EventStore(store, policy)
+    seal = Seal(key, wall)
+    events = EventStore(store, policy, lambda: membership.holds)
     holdings = Holdings(proxy, store, events, policy, wall=wall)
     forwarding = Forwarding(seal, policy, lambda: membership.name)
     at = Replica(options.advertise, _host(), wall(), __version__)
 
     async def go_on(is_empty: bool) -> None:
+        if not options.key:  # Redis may have lost it; whoever came first since has made another
+            seal.use(await store.secret(key))
         proxy.stateless.be_replica(membership.name)
         await holdings.reclaim(is_empty)
 

@@ -78,6 +78,10 @@ class Guard:
 
     def judge(self, request: Request) -> Verdict:
         """The verdict on one request; see the order above. One that lets in is noted on its head."""
+        # Never noted: a seal is good for a while, a head for as long as it comes again.
+        vouched = self.vouched(request) if self.vouched is not None else None
+        if vouched is not None and request.path not in self._exempt_paths:
+            return Verdict(None, [], vouched)
         verdict: Verdict | None = request.head.notes.get(self)
         if verdict is None or request.peer == "unix":
             verdict = self._judge(request)
@@ -88,8 +92,6 @@ class Guard:
     def _judge(self, request: Request) -> Verdict:
         if request.path in self._exempt_paths:  # 1
             return PASS
-        if self.vouched is not None and (principal := self.vouched(request)) is not None:
-            return Verdict(None, [], principal)
         if request.peer != "unix" and (refusal := self._check_host(request)):  # 2
             return Verdict(refusal, [])
         cors: Headers = []

@@ -53,17 +53,17 @@ def parse_store_address(text: str) -> StoreAddress:
     if not separator or scheme.lower() not in SCHEMES:
         raise _wrong(text, f"it begins with none of {', '.join(SCHEMES)}", "write " + FORMS)
     kind, tls = SCHEMES[scheme.lower()]
-    if "?" in rest or "#" in rest:
-        raise _wrong(text, "it has a query or a fragment", "leave out everything after the database")
-    network, _, path = rest.partition("/")
-    login, at, network = network.rpartition("@")
-    user, colon, _ = login.partition(":")
-    if at and colon:
+    before, at, _ = rest.rpartition("@")
+    if at and ":" in before:  # also one with a slash in it, wherever that would lead
         raise UserError(
             "the address for --sessions has a password in it, which everybody here could see",
             code="password_in_address",
             hint="take it out, and name where it is: --sessions-password file:PATH, env:NAME or secret:NAME",
         )
+    if "?" in rest or "#" in rest:
+        raise _wrong(text, "it has a query or a fragment", "leave out everything after the database")
+    network, _, path = rest.partition("/")
+    user, _, network = network.rpartition("@")
     hosts = tuple(_host(text, each, PORTS[kind]) for each in network.split(","))
     if len(hosts) > MOST_HOSTS or (kind == "single" and len(hosts) > 1):
         raise _wrong(text, f"it names {len(hosts)} hosts", "several are for +sentinel and +cluster: " + FORMS)

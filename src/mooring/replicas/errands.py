@@ -11,7 +11,7 @@ from enum import Enum
 from mooring.http.client import Client, ClientResponse
 from mooring.http.client_connection import ClientConnection
 from mooring.http.client_errors import NoAnswer, NotSent
-from mooring.replicas.forwarding import MISDIRECTED, fields_of_answer, is_short
+from mooring.replicas.forwarding import fields_of_answer, is_short
 from mooring.wire.http import Exchange, Response
 
 __all__ = ["Errand", "Outcome", "outcome_of"]
@@ -37,19 +37,22 @@ def outcome_of(error: Exception) -> Outcome:
 class Errand:
     """Has a connection until it is over. `on_end` hears the outcome, or gets an answer that is long."""
 
-    __slots__ = ("_client", "_connection", "_exchange", "_on_end")
+    __slots__ = ("_client", "_connection", "_exchange", "_is_not_done", "_on_end")
 
     def __init__(
         self,
         exchange: Exchange,
         client: Client,
         connection: ClientConnection,
+        is_not_done: Callable[[int], bool],
         on_end: "Callable[[Errand, Outcome | ClientResponse | None], None]",
     ) -> None:
-        """`connection`: the request was just sent there. `on_end` gets None if its client has gone."""
+        """`connection`: the request was just sent there. `is_not_done`: does a status say that nothing was?
+        `on_end` gets None if its client has gone."""
         self._exchange = exchange
         self._client = client
         self._connection = connection
+        self._is_not_done = is_not_done
         self._on_end = on_end
         connection.on_news = self._look
         exchange.on_disconnect = self.cancel
@@ -71,7 +74,7 @@ class Errand:
                 self._end(outcome_of(connection.fault))
             return
         status, headers = answer
-        if status == MISDIRECTED:
+        if self._is_not_done(status):
             self._end(Outcome.NOT_DONE)
         elif not is_short(headers):
             connection.on_news = None

@@ -2,11 +2,13 @@
 
 What is said in one turn of the loop is one batch, and one batch is under way at a time: so events are stored
 in order, and many sessions share a round trip. If Redis does not take a batch within its bound, the events
-are sent all the same; whoever resumes their stream elsewhere is told that something is missing.
+are sent all the same; whoever resumes their stream elsewhere is told that something is missing. So are events
+of one who has no lease: their places may be another's by now.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -26,8 +28,12 @@ BATCH = 512
 class EventStore:
     """Of all sessions of a replica."""
 
-    def __init__(self, store: SharedStore, policy: ReplicaPolicy) -> None:
+    def __init__(
+        self, store: SharedStore, policy: ReplicaPolicy, holds: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`holds`: may we act for our sessions?"""
         self._store = store
+        self._holds = holds
         self._policy = policy
         self._queue: list[tuple[EventStream, Event]] = []
         self._forgotten: dict[tuple[str, str], int] = {}
@@ -84,9 +90,11 @@ class EventStore:
                 self._let_go(batch)
 
     async def _store_batch(self, events: list[Event], forgotten: dict[tuple[str, str], int]) -> None:
-        if self._is_failing and self._queued_bytes > self._policy.max_unstored_bytes:
+        # Redis may not keep up with what is said: what waits must not grow.
+        is_behind = self._is_failing and self._queued_bytes > self._policy.max_unstored_bytes
+        if is_behind or not self._holds():
             self.unstored += len(events)
-            return  # Redis does not keep up with what is said: what waits must not grow
+            return
         trims = [(session, stream, oldest) for (session, stream), oldest in forgotten.items()]
         try:
             async with asyncio.timeout(self._policy.event_s):

@@ -161,7 +161,14 @@ class Forwarding:
         client = self._clients.get(replica.address)
         if client is None:
             origin, _ = parse_url(replica.address)
-            limits = ClientLimits(connect_timeout_s=self._policy.connect_s, vanished_s=self._policy.lease_s)
+            limits = ClientLimits(
+                max_connections=self._policy.max_connections,
+                connect_timeout_s=self._policy.connect_s,
+                place_timeout_s=self._policy.connect_s,
+                vanished_s=self._policy.lease_s,
+            )
+            # Replicas come and go, mostly under new addresses: those that nobody speaks to are let go.
+            self._clients = {address: one for address, one in self._clients.items() if one.connections}
             client = self._clients[replica.address] = Client(origin, limits)
         return client
 

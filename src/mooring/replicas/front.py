@@ -124,6 +124,9 @@ class Front:
         if request.path == NEIGHBOURS_PATH:
             self._answer_neighbour(exchange)
             return
+        if request.method == "HEAD":  # of no session; and its answer has a length without a body
+            self._local(exchange)
+            return
         id = session_id_of(request)
         if id is None:
             self._take_without_session(exchange)
@@ -272,7 +275,7 @@ class Front:
         """One attempt; true: the request has been dealt with."""
         request, passed_on = exchange.request, self._is_passed_on(exchange.request)
         seen = self._known.get(id) if not passed_on else None
-        if seen is not None and seen.known.principal == request.principal:
+        if seen is not None and self._may_pass_on_to(seen, request):
             return await self._pass_on(exchange, id, seen.known, seen.replica)
         place = await self._store.find(id)
         if place is None and await self._membership.is_refilling():
@@ -305,6 +308,8 @@ class Front:
         """Where an owner is that may still act; None: its sessions are anybody's."""
         replica = await self._membership.address_of(owner)
         if not await self._membership.may_take_from(owner):
+            if replica is None:  # it lives, and says so again before long
+                raise StoreUnavailable("it does not know where the replica is that has the session")
             return replica
         # Redis has no lease of it. But it may go on with one that all others have promised it.
         if replica is not None and await self._forwarding.holds(replica, owner):
@@ -317,12 +322,16 @@ class Front:
         """`at`: the name of that replica, if it is not the owner. False: it is to be looked for anew."""
         self._remember(id, known, replica)
         outcome = await self._passing.hand_to(at or known.owner, replica, exchange)
-        return await self._settle(exchange, id, known, outcome)
+        return await self._settle(exchange, id, known, outcome, at or known.owner)
+
+    def _may_pass_on_to(self, seen: _Seen, request: Request) -> bool:
+        """Where one was that has no lease any more, somebody else may be."""
+        return seen.known.owner in self._membership.others and seen.known.principal == request.principal
 
     def _pass_on_now(self, exchange: Exchange, id: str, seen: _Seen) -> bool:
         """To where it was the last time. False: that takes a task."""
         known = seen.known
-        if known.principal != exchange.request.principal or HEADER in exchange.request.head.fields:
+        if HEADER in exchange.request.head.fields or not self._may_pass_on_to(seen, exchange.request):
             return False
 
         def on_end(result: Outcome | ClientResponse) -> None:
@@ -340,21 +349,21 @@ class Front:
                 outcome = result
             else:
                 outcome = await self._passing.pass_back(known.owner, exchange, result)
-            if not await self._settle(exchange, id, known, outcome):
+            if not await self._settle(exchange, id, known, outcome, known.owner):
                 await self._find_way(exchange, id)
 
         task = self._begin(exchange, work())
         if isinstance(result, ClientResponse):
             task.add_done_callback(lambda _: result.close())  # it may be cancelled before it begins
 
-    async def _settle(self, exchange: Exchange, id: str, known: _Known, outcome: Outcome) -> bool:
-        """After it was handed to another. False: it is to be looked for anew."""
+    async def _settle(self, exchange: Exchange, id: str, known: _Known, outcome: Outcome, asked: str) -> bool:
+        """After it was handed to another, `asked`. False: it is to be looked for anew."""
         if outcome is Outcome.ANSWERED:
             return True
         self._known.pop(id, None)
         if outcome is Outcome.NOT_DONE or exchange.request.method == "DELETE":
             return False  # to end what has ended does no harm
-        if outcome is Outcome.UNANSWERED and await self._was_released(id, known.fence):
+        if outcome is Outcome.UNANSWERED and await self._was_released(id, known.fence, asked):
             return False
         exchange.respond(answers.lost(exchange.request))
         return True
@@ -367,15 +376,21 @@ class Front:
                 return True
         return exchange.disconnected
 
-    async def _was_released(self, id: str, fence: int) -> bool:
-        """Has its owner let go of it in peace? Then it had no call of ours. Without a lease, who knows?"""
+    async def _was_released(self, id: str, fence: int, asked: str) -> bool:
+        """Has whom we asked let go of it in peace? Then it had no call of ours.
+
+        It may have let go of it once, and had it again when we asked: then that was not the last change of
+        hands. Without a lease, who knows?
+        """
         if not self._holdings.holds:
             return False
         try:
             place = await self._store.find(id)
         except StoreUnavailable:
             return False  # not known, so it may have been done
-        return place is not None and place.released >= fence
+        if place is None or place.owner == asked or not self._holdings.holds:
+            return False
+        return fence <= place.released and place.fence <= place.released + 1
 
     async def _take(self, id: str, place: Place) -> None:
         """Take it over; whoever wants it at the same time waits for that."""

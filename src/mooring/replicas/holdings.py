@@ -145,6 +145,7 @@ class Holdings:
     def ended(self, session: Session) -> None:
         """See `Journal`."""
         held = self._held.pop(session.id, None)
+        self.leaving.discard(session.id)
         if held is not None:
             self._ended[session.id] = held.title
             while len(self._ended) > MOST_ENDED:
@@ -224,8 +225,12 @@ class Holdings:
             if self._held.pop(id, None) is not None:
                 self._drop(session, "it goes on at another replica")
             log.debug("session %s is released: %s", session.short_id, kept)
-        finally:
+        except StoreUnavailable:
+            raise  # it may be nobody's by now: until that is known, its requests wait
+        except BaseException:
             self.leaving.discard(id)
+            raise
+        self.leaving.discard(id)
 
     def _drop(self, session: Session, reason: str) -> None:
         """It is not ours any more: nothing of it is left here, and nothing is written down."""

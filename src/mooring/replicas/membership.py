@@ -152,10 +152,10 @@ class Membership:
 
     async def _be_born(self) -> None:
         self.name = f"{self.replica.host or 'replica'}-{secrets.token_hex(5)}"
-        self.names.add(self.name)
         lease = Lease(self._policy.holder_s, self._clock)
         asked_at = lease.now()
         await self._store.begin(self.name, self.replica, self._policy.lease_s)
+        self.names.add(self.name)
         lease.renewed(asked_at)
         self._lease = lease
 
@@ -215,13 +215,29 @@ class Membership:
         epoch = await self._store.epoch(secrets.token_hex(8))
         if is_empty := epoch != self._epoch:
             self._refilled_at = self._clock() + self._policy.lease_s
-        await self._on_reborn(is_empty)
+        await self._while_renewing(self._on_reborn(is_empty))
         self._epoch = epoch
         self._is_settled = True
 
+    async def _while_renewing(self, work: Awaitable[None]) -> None:
+        """It may take longer than a lease: there may be very many sessions. Raises StoreUnavailable."""
+        working = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([working], timeout=self._policy.renew_s))[0]:
+                asked_at = self._lease.now()
+                if await self._store.renew(self.name, self._policy.lease_s):
+                    self._lease.renewed(asked_at)
+            working.result()
+        finally:
+            working.cancel()
+
     async def _look_around(self) -> None:
         known = self._known = await self._store.replicas()
-        alive = {name: at for name, at in known.items() if await self._store.is_alive(name)}
+        if self.name not in known:  # lost, with the one node of a cluster that had it, say
+            await self._store.tell_address(self.name, self.replica)
+            known[self.name] = self.replica
+        lives = await asyncio.gather(*map(self._store.is_alive, known))
+        alive = {name: at for (name, at), lives in zip(known.items(), lives, strict=True) if lives}
         self.others = {name: at for name, at in alive.items() if name != self.name}
         now = self._clock()
         for name in (dead := known.keys() - alive.keys()):

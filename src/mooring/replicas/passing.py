@@ -18,6 +18,8 @@ __all__ = ["Passing"]
 
 log = logging.getLogger("mooring.replicas")
 
+UNTRUSTED = frozenset({401, 403})
+
 
 class Passing:
     """Requests that are at other replicas. They end with those, also with one that was only stopped."""
@@ -28,14 +30,16 @@ class Passing:
         self._bounds: dict[str, set[asyncio.Timeout]] = {}
         self._errands: dict[Errand, str] = {}
         """Those that are under way, and to whom."""
+        self._strangers: set[str] = set()
+        """Who does not believe us."""
         self._asking: set[asyncio.Task[None]] = set()
         self._answering: set[Exchange] = set()
         membership.on_dead = self._give_up
 
     @property
     def answering(self) -> int:
-        """How many are being answered. It may take days: the bound of those who look for a session is not
-        for them."""
+        """How many tasks wait for another's answer, or pass it on. It may take days: the bound of those who
+        look for a session is not for them."""
         return len(self._answering)
 
     @property
@@ -56,46 +60,67 @@ class Passing:
         if sent is None:
             return False
 
+        def is_not_done(status: int) -> bool:
+            return status == MISDIRECTED or self._is_untrusted(name, replica, status)
+
         def over(errand: Errand, result: Outcome | ClientResponse | None) -> None:
             del self._errands[errand]
             if result is not None:
                 on_end(result)
 
-        self._errands[Errand(exchange, *sent, over)] = name
+        self._errands[Errand(exchange, *sent, is_not_done, over)] = name
         return True
 
     async def pass_back(self, name: str, exchange: Exchange, response: ClientResponse) -> Outcome:
         """The answer to what was handed over, piece by piece."""
+        self._answering.add(exchange)
         try:
             async with self._while_alive(name):
                 await self._answer(exchange, response)
         except (AnswerLost, TimeoutError) as error:
             return outcome_of(error)
+        finally:
+            self._answering.discard(exchange)
         return Outcome.ANSWERED
 
     async def hand_to(
         self, name: str, replica: Replica, exchange: Exchange, *, not_done: Container[int] = (MISDIRECTED,)
     ) -> Outcome:
         """`not_done`: the statuses by which it says that it did nothing."""
+        self._answering.add(exchange)
         try:
             async with self._while_alive(name):
                 response = await self._forwarding.send(exchange.request, replica)
-                if response.status in not_done:
+                if response.status in not_done or self._is_untrusted(name, replica, response.status):
                     response.close()
                     return Outcome.NOT_DONE
                 await self._answer(exchange, response)
         except (NotSent, AnswerLost, TimeoutError) as error:
             log.debug("%s has not answered: %s", replica.address, error)
             return outcome_of(error)
+        finally:
+            self._answering.discard(exchange)
         return Outcome.ANSWERED
 
     async def _answer(self, exchange: Exchange, response: ClientResponse) -> None:
-        self._answering.add(exchange)
         try:
             await self._forwarding.answer(exchange, response)
         finally:
-            self._answering.discard(exchange)
             response.close()
+
+    def _is_untrusted(self, name: str, replica: Replica, status: int) -> bool:
+        """Whoever is vouched for is not asked who he is, so it is us who are not believed. Told once."""
+        if status not in UNTRUSTED:
+            self._strangers.discard(name)
+            return False
+        if name not in self._strangers:
+            self._strangers.add(name)
+            log.warning(
+                "%s does not believe that we are a replica: its key is another, or its clock",
+                replica.address,
+                extra={"event": "replica_untrusted", "replica": name},
+            )
+        return True
 
     @asynccontextmanager
     async def _while_alive(self, name: str) -> AsyncIterator[None]:
@@ -112,6 +137,7 @@ class Passing:
 
     def _give_up(self, name: str) -> None:
         """It has no lease: whoever waits for it waits no longer, unless it may act all the same."""
+        self._strangers.discard(name)
         if self._bounds.get(name) or name in self._errands.values():
             task = asyncio.get_running_loop().create_task(self._give_up_if_dead(name))
             self._asking.add(task)

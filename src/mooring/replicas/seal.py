@@ -36,9 +36,14 @@ class Seal:
     """Makes and checks them; `wall` is the time that all machines share."""
 
     def __init__(self, key: bytes, wall: Callable[[], float]) -> None:
-        self._key = hashlib.sha256(b"mooring replicas\0" + key).digest()
         self._wall = wall
         self._made: dict[tuple[str, str, int], tuple[bytes, bytes]] = {}
+        self.use(key)
+
+    def use(self, key: bytes) -> None:
+        """That of all others, from now on."""
+        self._key = hashlib.sha256(b"mooring replicas\0" + key).digest()
+        self._made.clear()
 
     def header(self, replica: str, principal: str) -> tuple[bytes, bytes]:
         """For a request of that principal; the same one throughout a span."""
@@ -56,12 +61,12 @@ class Seal:
         value = request.head.fields.get(HEADER)
         if value is None:
             return None
-        read: tuple[int, Voucher] | None = request.head.notes.get(self)
+        read: tuple[int, Voucher] | None = request.head.notes.get(self._key)
         if read is None:
             read = self._read(value)
             if read is None:
                 return None
-            request.head.notes[self] = read
+            request.head.notes[self._key] = read  # of this key: there may be another
         span, voucher = read
         return voucher if abs(int(self._wall()) // SPAN_S - span) <= 1 else None
 

@@ -214,6 +214,10 @@ class SharedStore:
         await self._ask(self._client.hset(self._keys.replicas, incarnation, write_replica(replica)))
         await self._ask(self._client.set(self._keys.lease(incarnation), b"1", px=lease_ms))
 
+    async def tell_address(self, incarnation: str, replica: Replica) -> None:
+        """Where it is."""
+        await self._ask(self._client.hset(self._keys.replicas, incarnation, write_replica(replica)))
+
     async def renew(self, incarnation: str, lease_s: float) -> bool:
         """It lives on; false: it was found dead, for ever."""
         renewed = self._client.set(self._keys.lease(incarnation), b"1", px=int(lease_s * 1000), xx=True)

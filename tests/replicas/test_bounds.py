@@ -3,7 +3,8 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from mooring.replicas.address import StoreAddress, parse_store_address
 from mooring.replicas.event_store import EventStore
 from mooring.replicas.forwarding import MAX_WORD_BYTES, Forwarding
 from mooring.replicas.holdings import MAX_BACKLOG_BYTES, MOST_ENDED, Holdings, _fitting
+from mooring.replicas.membership import Membership
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Keys, Replica, SessionRecord
 from mooring.replicas.redis_client import MOST_CONNECTIONS, open_client
@@ -74,12 +76,14 @@ async def opened(port: int, wait_s: float = 2.0) -> AsyncIterator[SharedStore]:
 
 
 @asynccontextmanager
-async def replica(server: Server, **bounds: Any) -> AsyncIterator[Host]:
+async def replica(server: Server, *, drain_delay_s: float = 0.0, **bounds: Any) -> AsyncIterator[Host]:
     port = free_port()
     options = ReplicaOptions(
         store=parse_store_address(server.url), advertise=f"http://127.0.0.1:{port}", policy=policy(**bounds)
     )
-    async with hosting(SCRIPTED, replicas=options, listen={"port": port}) as host:
+    async with hosting(
+        SCRIPTED, replicas=options, listen={"port": port}, drain_delay_s=drain_delay_s
+    ) as host:
         yield host
 
 
@@ -90,6 +94,33 @@ async def forwarding(**bounds: Any) -> AsyncIterator[Forwarding]:
         yield passing
     finally:
         await passing.aclose()
+
+
+class Nobody:
+    """No other replica."""
+
+    async def promise_rest(self, replica: Replica, incarnation: str) -> bool:
+        return False
+
+
+@asynccontextmanager
+async def member(
+    store: SharedStore, on_reborn: Callable[[bool], Awaitable[None]], **bounds: Any
+) -> AsyncIterator[Membership]:
+    """One that has joined."""
+    membership = Membership(
+        store,
+        policy(**bounds),
+        Replica("http://127.0.0.1:1"),
+        clock=time.monotonic,
+        neighbours=Nobody(),
+        on_reborn=on_reborn,
+    )
+    await membership.begin()
+    try:
+        yield membership
+    finally:
+        await membership.aclose()
 
 
 # Redis
@@ -172,6 +203,62 @@ async def test_the_events_of_a_stream_expire(server: Server) -> None:
         await events.aclose()
 
 
+async def test_events_of_one_who_has_no_lease_are_sent_and_not_stored(server: Server) -> None:
+    """Another may have its sessions by now, and count on with the same numbers."""
+    async with opened(server.port) as store, within():
+        events = EventStore(store, policy(), lambda: False)
+        streams, stored = a_stream("s1", events)
+        stream = next(iter(streams))
+        streams.deliver(stream, b"{}", 0.0)
+        await until(lambda: stored() == 1)
+        assert events.unstored == 1
+        assert await store.stream("s1", stream.log.stream) is None
+        await events.aclose()
+
+
+# Its own lease
+
+
+async def test_to_have_very_many_sessions_again_may_take_longer_than_a_lease(server: Server) -> None:
+    """Redis has lost everything: what takes so long happens once."""
+    reborn: list[bool] = []
+
+    async def have_all_again(is_empty: bool) -> None:
+        reborn.append(is_empty)
+        await asyncio.sleep(3.0)
+
+    async with opened(server.port) as store, member(store, have_all_again, lease_s=2.0) as membership:
+        await store._client.flushall()
+        await until(lambda: reborn)
+        await until(lambda: membership.holds or len(reborn) > 1)
+        name = membership.name
+        await asyncio.sleep(2 * 2.0)  # in which a lease that was not looked after would have been lost
+        assert (reborn, membership.name) == ([True], name)
+        assert await store.is_alive(name)
+
+
+async def test_names_under_which_it_could_not_begin_are_not_kept(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[str] = []
+
+    async def fail(incarnation: str, *_: object) -> None:
+        attempts.append(incarnation)
+        raise StoreUnavailable("it is full")
+
+    async def nothing_to_do(is_empty: bool) -> None: ...
+
+    async with opened(server.port) as store, member(store, nothing_to_do, lease_s=1.0) as membership:
+        first = membership.name
+        with monkeypatch.context() as full:
+            full.setattr(store, "begin", fail)
+            await store._client.flushall()
+            await until(lambda: len(attempts) > 5)
+            assert membership.names == {first}
+        await until(lambda: membership.holds)
+        assert membership.names == {first, membership.name}
+
+
 # Other replicas
 
 
@@ -235,6 +322,23 @@ async def test_only_so_many_look_at_the_same_time(server: Server) -> None:
                     if json.loads(answer.body)["error"]["data"]["reason"] == "too_many_requests":
                         break
     assert answer.status == 503
+
+
+async def test_calls_under_way_elsewhere_are_not_among_those_who_look(server: Server) -> None:
+    """They may take days. Whoever wants to cancel one must get through."""
+    async with replica(server) as owner, replica(server, max_waiting=2) as other:
+        async with McpClient(owner.port) as here, McpClient(other.port) as client:
+            await here.initialize()
+            client.session = here.session
+            await client.pid()
+            calls = [f"held-{n}" for n in range(4)]
+            for id in calls:
+                await client.send("POST", client.request("x/hold", {}, id=id))
+            async with within():
+                while sum(b"x/hold" in line for line in await here.heard()) < len(calls):
+                    await asyncio.sleep(0.02)
+            for id in calls:
+                await client.notify("notifications/cancelled", {"requestId": id})
 
 
 async def test_where_the_sessions_of_others_are_is_remembered_of_some(server: Server) -> None:

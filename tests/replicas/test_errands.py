@@ -103,6 +103,8 @@ async def test_without_a_connection_that_is_free_nothing_is_sent() -> None:
 
 REPLIES = {
     "another has it": (answer(b"", "421 Misdirected Request"), False, Outcome.NOT_DONE),
+    "it does not know us": (answer(b"", "401 Unauthorized"), False, Outcome.NOT_DONE),
+    "it does not let us in": (answer(b"", "403 Forbidden"), False, Outcome.NOT_DONE),
     "it went in order": (b"", False, Outcome.UNANSWERED),
     "it went in disorder": (b"", True, Outcome.LOST),
     "the head is cut": (answer(b"{}")[:20], False, Outcome.UNANSWERED),
@@ -123,6 +125,31 @@ async def test_what_is_known_of_a_request_that_was_not_answered(what: str) -> No
     async with raw_server(script) as other, desk(other.port) as (there, peer):
         assert (await asked(peer)).body == outcome.name.encode()
         assert there.ended == [outcome]
+
+
+@on_both_loops
+async def test_that_another_does_not_believe_us_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """And once more if it has believed us meanwhile."""
+    refusals = ["401 Unauthorized", "403 Forbidden", "401 Unauthorized"]
+    statuses = iter([*refusals, "200 OK", *refusals])
+
+    async def script(_: Asked, wire: Wire) -> bytes:
+        return answer(b"{}", next(statuses))
+
+    def told() -> list[str]:
+        untrusted = [one for one in caplog.records if getattr(one, "event", "") == "replica_untrusted"]
+        return [f"{one.levelname} {one.replica}" for one in untrusted]  # type: ignore[attr-defined]
+
+    caplog.clear()
+    async with raw_server(script) as other, desk(other.port) as (there, peer):
+        for times in (1, 2):
+            for _ in refusals:
+                assert (await asked(peer)).body == Outcome.NOT_DONE.name.encode()
+                await there.open()
+            assert told() == [f"WARNING {NAME}"] * times
+            if times == 1:
+                assert (await asked(peer)).body == b"{}"
+    assert there.ended == [*[Outcome.NOT_DONE] * 3, Outcome.ANSWERED, *[Outcome.NOT_DONE] * 3]
 
 
 @on_both_loops

@@ -246,3 +246,25 @@ def test_exempt_paths_pass_unseen() -> None:
     guard = Guard(tokens={"me": "secret"}, exempt_paths=("/livez",))
     assert ask(guard, {"Origin": "null"}, path="/livez", host="10.1.1.1:80")[0] == 200
     assert ask(guard, path="/livez/x")[0] == 401
+
+
+def test_who_vouches_for_a_request_is_asked_each_time() -> None:
+    """Its head is kept for as long as it comes again; what vouches for it is not good for so long."""
+    guard = Guard(tokens={"alice": "a" * 24})
+    vouching = ["bob"]
+    guard.vouched = lambda request: vouching[0] if vouching else None
+    head = Head("POST", "/mcp", headers=[(b"host", b"localhost")])
+    assert guard.judge(Request(head)).principal == "bob"
+    vouching[0] = "carol"
+    assert guard.judge(Request(head)).principal == "carol"
+    vouching.clear()
+    refused = guard.judge(Request(head)).answer
+    assert refused is not None
+    assert refused.status == 401
+
+
+def test_who_needs_nobody_is_asked_for_nobody() -> None:
+    guard = Guard(tokens={"alice": "a" * 24}, exempt_paths=["/livez"])
+    guard.vouched = lambda request: "bob"
+    verdict = guard.judge(Request(Head("GET", "/livez", headers=[(b"host", b"localhost")])))
+    assert (verdict.answer, verdict.principal) == (None, "local")

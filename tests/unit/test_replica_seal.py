@@ -2,6 +2,7 @@
 
 import pytest
 
+from mooring.http.guard import Guard
 from mooring.replicas.seal import HEADER, SPAN_S, Seal, Voucher
 from mooring.wire.http import Head, Request
 
@@ -66,6 +67,30 @@ def test_it_is_good_for_a_while_only() -> None:
     assert seal.read(asked) is not None
     wall.now += SPAN_S
     assert seal.read(asked) is None  # also where its head is known already
+
+
+def test_nobody_is_let_in_by_one_that_has_run_out_although_its_head_is_known() -> None:
+    wall = Wall()
+    seal = Seal(b"key", wall)
+    guard = Guard(tokens={"alice": "a" * 24})
+    guard.vouched = lambda request: voucher.principal if (voucher := seal.read(request)) else None
+    head = Head("POST", "/mcp", headers=[(b"host", b"localhost"), seal.header("host-1", "alice")])
+    assert guard.judge(Request(head)).principal == "alice"
+    wall.now += 2 * SPAN_S
+    refused = guard.judge(Request(head)).answer
+    assert refused is not None
+    assert refused.status == 401
+
+
+def test_another_key_can_be_used_from_now_on() -> None:
+    wall = Wall()
+    ours, theirs = Seal(b"lost", wall), Seal(b"key", wall)
+    before = request(ours.header("host-1", "local"))
+    assert ours.read(before) is not None
+    ours.use(b"key")
+    assert ours.read(before) is None  # also where its head is known already
+    assert ours.read(request(theirs.header("host-2", "local"))) == Voucher("host-2", "local")
+    assert theirs.read(request(ours.header("host-1", "local"))) == Voucher("host-1", "local")
 
 
 def test_it_is_the_same_for_a_while_so_that_its_head_is_read_once() -> None:

@@ -47,6 +47,12 @@ def test_what_an_address_means(text: str, meant: StoreAddress) -> None:
         ("redis+cluster://" + ",".join("a" * 65), "bad_sessions_address"),
         ("redis://:hunter2@redis", "password_in_address"),
         ("redis://me:hunter2@redis", "password_in_address"),
+        ("redis://me:hunter2/3@redis:6379/0", "password_in_address"),
+        ("redis://me:12/hunter2@redis/0", "password_in_address"),
+        ("redis://:1/hunter2@redis", "password_in_address"),
+        ("redis://me:hunter2?3@redis", "password_in_address"),
+        ("redis://me:1#hunter2@redis", "password_in_address"),
+        ("redis+cluster://me:1,2/hunter2@a,b", "password_in_address"),
     ],
 )
 def test_what_is_refused(text: str, code: str) -> None:

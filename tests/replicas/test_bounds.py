@@ -76,13 +76,19 @@ async def opened(port: int, wait_s: float = 2.0) -> AsyncIterator[SharedStore]:
 
 
 @asynccontextmanager
-async def replica(server: Server, *, drain_delay_s: float = 0.0, **bounds: Any) -> AsyncIterator[Host]:
+async def replica(
+    server: Server, *, drain_delay_s: float = 0.0, max_sessions: int = 1000, **bounds: Any
+) -> AsyncIterator[Host]:
     port = free_port()
     options = ReplicaOptions(
         store=parse_store_address(server.url), advertise=f"http://127.0.0.1:{port}", policy=policy(**bounds)
     )
     async with hosting(
-        SCRIPTED, replicas=options, listen={"port": port}, drain_delay_s=drain_delay_s
+        SCRIPTED,
+        replicas=options,
+        listen={"port": port},
+        drain_delay_s=drain_delay_s,
+        max_sessions=max_sessions,
     ) as host:
         yield host
 
@@ -193,7 +199,7 @@ async def test_what_waits_to_be_stored_does_not_grow() -> None:
 
 async def test_the_events_of_a_stream_expire(server: Server) -> None:
     async with opened(server.port) as store, within():
-        events = EventStore(store, policy(ended_stream_s=0.1))
+        events = EventStore(store, policy(ended_stream_s=0.1, open_stream_s=0.1))
         streams, stored = a_stream("s1", events)
         stream = next(iter(streams))
         streams.deliver(stream, b"{}", 0.0)
@@ -326,19 +332,23 @@ async def test_only_so_many_look_at_the_same_time(server: Server) -> None:
 
 async def test_calls_under_way_elsewhere_are_not_among_those_who_look(server: Server) -> None:
     """They may take days. Whoever wants to cancel one must get through."""
-    async with replica(server) as owner, replica(server, max_waiting=2) as other:
-        async with McpClient(owner.port) as here, McpClient(other.port) as client:
-            await here.initialize()
-            client.session = here.session
-            await client.pid()
-            calls = [f"held-{n}" for n in range(4)]
-            for id in calls:
-                await client.send("POST", client.request("x/hold", {}, id=id))
-            async with within():
-                while sum(b"x/hold" in line for line in await here.heard()) < len(calls):
-                    await asyncio.sleep(0.02)
-            for id in calls:
-                await client.notify("notifications/cancelled", {"requestId": id})
+    async with (
+        replica(server) as owner,
+        replica(server, max_waiting=2) as other,
+        McpClient(owner.port) as here,
+        McpClient(other.port) as client,
+    ):
+        await here.initialize()
+        client.session = here.session
+        await client.pid()
+        calls = [f"held-{n}" for n in range(4)]
+        for id in calls:
+            await client.send("POST", client.request("x/hold", {}, id=id))
+        async with within():
+            while sum(b"x/hold" in line for line in await here.heard()) < len(calls):
+                await asyncio.sleep(0.02)
+        for id in calls:
+            await client.notify("notifications/cancelled", {"requestId": id})
 
 
 async def test_where_the_sessions_of_others_are_is_remembered_of_some(server: Server) -> None:

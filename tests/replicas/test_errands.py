@@ -86,7 +86,7 @@ async def test_short_answers_come_back_on_one_connection() -> None:
             assert (said.status, said.body) == (200, b"POST /mcp  " + b"x" * size)
         assert len(other.all_connections) == 1
         assert there.ended == [Outcome.ANSWERED] * 4
-        assert there.forwarding.forwards == 4
+        assert there.passing.forwards == 4
 
 
 async def test_without_a_connection_that_is_free_nothing_is_sent() -> None:

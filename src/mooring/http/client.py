@@ -106,6 +106,11 @@ class Client:
         """How many are open."""
         return len(self._all)
 
+    @property
+    def is_used(self) -> bool:
+        """Is a connection open, or wanted?"""
+        return bool(self._all) or self._places.taken > 0
+
     async def request(
         self,
         method: str,
@@ -213,15 +218,23 @@ class Client:
             self._tiring = self._loop.call_at(self._idle[0].idle_since + span_s, self._tire)
 
     async def _connection(self) -> ClientConnection:
-        if self._closed:
-            raise NotSent("the client is closed", code="closed")
+        self._check_open()
         if not self._places.take_now():
             await self._wait_for_place()
+        connection: ClientConnection | None = None
         try:
-            return self._pop_idle() or await self._open()
+            connection = self._pop_idle() or await self._open()
+            self._check_open()
         except BaseException:
+            if connection is not None:
+                connection.abort()
             self._places.give_back()
             raise
+        return connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotSent("the client is closed", code="closed")
 
     def _pop_idle(self) -> ClientConnection | None:
         while self._idle:

@@ -10,13 +10,18 @@ class Places:
     """As a semaphore, of which one can also be had without waiting."""
 
     def __init__(self, count: int) -> None:
-        self._free = count
+        self._count = self._free = count
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
     def waiting(self) -> int:
         """How many wait."""
         return len(self._waiting)
+
+    @property
+    def taken(self) -> int:
+        """How many are in use."""
+        return self._count - self._free
 
     def take_now(self) -> bool:
         """Take one if it is free."""

@@ -8,7 +8,7 @@ from mooring.wire.http import Request, Response
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Id
 from mooring.wire.memory import READS
 
-__all__ = ["lost", "nobody_there", "too_many", "unavailable"]
+__all__ = ["lost", "nobody_there", "stopping", "too_many", "unavailable"]
 
 HELD_LOST = "the replica that had the call was lost; it may have been executed"
 
@@ -32,6 +32,12 @@ def nobody_there() -> Unavailable:
     """Whoever has the session cannot be asked, and nobody else may have it yet."""
     text = "the replica that has the session does not answer, and its lease has not run out"
     return Unavailable(text, code="replica_unreachable", hint="try again", retry_after_s=2)
+
+
+def stopping() -> Unavailable:
+    """Whoever has the session lets it go when the last of its calls has ended."""
+    text = "the replica that has the session is stopping, and a call of the session still runs there"
+    return Unavailable(text, code="replica_stopping", hint="try again", retry_after_s=2)
 
 
 def too_many() -> Unavailable:

@@ -77,13 +77,12 @@ class Errand:
         if self._is_not_done(status):
             self._end(Outcome.NOT_DONE)
         elif not is_short(headers):
-            connection.on_news = None
+            connection.on_news = self._exchange.on_disconnect = None
             self._on_end(self, ClientResponse(self._client, connection, status, headers))
         elif connection.is_complete:
             body = connection.take_body()
-            self._let_go()
+            self._end(Outcome.ANSWERED)
             self._exchange.respond(Response(status, body, fields_of_answer(headers)))
-            self._on_end(self, Outcome.ANSWERED)
         elif connection.fault is not None:
             self._end(outcome_of(connection.fault))
 
@@ -93,5 +92,5 @@ class Errand:
 
     def _let_go(self) -> None:
         """A connection whose answer has not come to its end is closed by that."""
-        self._connection.on_news = None
+        self._connection.on_news = self._exchange.on_disconnect = None
         self._client.give_back(self._connection)

@@ -40,6 +40,7 @@ class EventStore:
         self._queued_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._is_failing = False
+        self._is_closed = False
         self.stored = 0
         self.unstored = 0
 
@@ -75,7 +76,7 @@ class EventStore:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("events could not be stored", exc_info=error)
-        if self._queue or self._forgotten:  # said between the end of the task and this
+        if (self._queue or self._forgotten) and not self._is_closed:  # said between its end and this
             self._wake()
 
     async def _run(self) -> None:
@@ -98,7 +99,8 @@ class EventStore:
         trims = [(session, stream, oldest) for (session, stream), oldest in forgotten.items()]
         try:
             async with asyncio.timeout(self._policy.event_s):
-                await self._store.append(events, trims, self._policy.ended_stream_s)
+                policy = self._policy
+                await self._store.append(events, trims, policy.ended_stream_s, policy.open_stream_s)
         except (StoreUnavailable, TimeoutError) as error:
             self.unstored += len(events)
             if not self._is_failing:
@@ -119,6 +121,7 @@ class EventStore:
 
     async def aclose(self) -> None:
         """What is left is stored, within the bound of one batch each."""
+        self._is_closed = True
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 

@@ -29,6 +29,7 @@ from mooring.wire.http import HOP_BY_HOP, Exchange, Headers, Request, Response
 __all__ = [
     "MISDIRECTED",
     "NEIGHBOURS_PATH",
+    "UNTRUSTED",
     "Forwarding",
     "fields_of_answer",
     "fields_to_pass_on",
@@ -43,6 +44,8 @@ NEIGHBOURS_PATH = "/.mooring/replica"
 WHOLE_BYTES = 64 * 1024
 """An answer up to this is kept until it is whole: one write."""
 MAX_WORD_BYTES = 4096
+UNTRUSTED = frozenset({401, 403})
+"""Whoever is vouched for is not asked who he is: it is us who are not believed."""
 
 # Who asks was judged where the request came in; the owner believes that replica.
 JUDGED = frozenset({b"authorization", b"expect", b"host", b"origin", b"mooring-replica"})
@@ -82,12 +85,10 @@ class Forwarding:
         self._policy = policy
         self._name = name
         self._clients: dict[str, Client] = {}
-        self.forwards = 0
 
     async def send(self, request: Request, to: Replica) -> ClientResponse:
         """Pass it on; the head of the answer. Raises NotSent, AnswerLost."""
         headers = [*fields_to_pass_on(request.headers, JUDGED), self._seal_for(request)]
-        self.forwards += 1
         return await self._client(to).request(request.method, _target(request), headers, request.body)
 
     def send_now(self, request: Request, to: Replica) -> tuple[Client, ClientConnection] | None:
@@ -99,7 +100,6 @@ class Forwarding:
         connection = client.take_idle()
         if connection is None:
             return None
-        self.forwards += 1
         connection.send(b"%bContent-Length: %d\r\n\r\n" % (head, len(request.body)), request.body)
         return client, connection
 
@@ -152,7 +152,10 @@ class Forwarding:
                 client = self._client(replica)
                 headers = [self._seal.header(self._name(), "")]
                 response = await client.request("POST", f"{NEIGHBOURS_PATH}?{question}", headers)
-                return await response.read(MAX_WORD_BYTES) if response.status == 200 else b""
+                try:
+                    return await response.read(MAX_WORD_BYTES) if response.status == 200 else b""
+                finally:
+                    response.close()
         except (MooringError, TimeoutError) as error:
             log.debug("%s does not answer: %s", replica.address, error)
             return b""
@@ -163,12 +166,13 @@ class Forwarding:
             origin, _ = parse_url(replica.address)
             limits = ClientLimits(
                 max_connections=self._policy.max_connections,
+                max_redirects=0,
                 connect_timeout_s=self._policy.connect_s,
                 place_timeout_s=self._policy.connect_s,
                 vanished_s=self._policy.lease_s,
             )
             # Replicas come and go, mostly under new addresses: those that nobody speaks to are let go.
-            self._clients = {address: one for address, one in self._clients.items() if one.connections}
+            self._clients = {address: one for address, one in self._clients.items() if one.is_used}
             client = self._clients[replica.address] = Client(origin, limits)
         return client
 

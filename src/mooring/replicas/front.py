@@ -98,11 +98,18 @@ class Front:
         self.is_draining = False
         self.holds_calls = False
         """Calls for sessions that are still ours wait, so that those can go."""
+        self._is_ending = False
+        """What waits here is not done here any more."""
 
     @property
     def under_way(self) -> int:
         """Requests that look for their session, or are passed on."""
         return len(self._tasks) + self._passing.errands
+
+    @property
+    def forwards(self) -> int:
+        """How many requests others have dealt with."""
+        return self._passing.forwards
 
     def __call__(self, exchange: Exchange) -> None:
         """One request. Nearly all are for a session that is here, or where it was the last time: both in as
@@ -163,11 +170,11 @@ class Front:
         if request.method == "GET" and (last := request.header(b"last-event-id")):
             position = parse_event_id(last.decode("latin-1"))
             if position is not None and session.streams.find(position[0]) is None:
-                self._spawn(exchange, self._resume(exchange, session, position[0]))
+                self._spawn(exchange, self._resume(exchange, session, *position))
                 return
         self._local(exchange)
 
-    async def _resume(self, exchange: Exchange, session: Session, name: str) -> None:
+    async def _resume(self, exchange: Exchange, session: Session, name: str, seen: int) -> None:
         """A stream that another replica had: its events are in Redis."""
         try:
             stored = await self._store.stream(session.id, name)
@@ -175,7 +182,7 @@ class Front:
             exchange.respond(answers.unavailable(exchange.request, error))
             return
         if stored is not None and session.streams.find(name) is None:
-            go_on_with(session, name, stored, self._proxy.clock())
+            go_on_with(session, name, stored, seen, self._proxy.clock())
         self._local(exchange)
 
     # Elsewhere
@@ -248,11 +255,15 @@ class Front:
                 return
             if id in self._proxy.sessions:
                 # It is leaving, or our lease is: in either case it is known before long whether it stays.
-                if self._holdings.holds:
-                    await asyncio.sleep(LEAVING_LOOK_S)
-                elif self._is_passed_on(exchange.request):
+                holds = self._holdings.holds
+                if (self._is_ending or not holds) and self._is_passed_on(exchange.request):
                     exchange.respond(Response(MISDIRECTED))  # whoever asks us may know better by now
                     return
+                if holds:
+                    trouble = answers.stopping() if self.holds_calls else trouble
+                    if self._is_ending:
+                        break
+                    await asyncio.sleep(LEAVING_LOOK_S)
                 else:
                     trouble = self._membership.trouble or trouble
                     self._membership.hurry()
@@ -322,7 +333,7 @@ class Front:
         """`at`: the name of that replica, if it is not the owner. False: it is to be looked for anew."""
         self._remember(id, known, replica)
         outcome = await self._passing.hand_to(at or known.owner, replica, exchange)
-        return await self._settle(exchange, id, known, outcome, at or known.owner)
+        return await self._settle(exchange, id, known, outcome, replica)
 
     def _may_pass_on_to(self, seen: _Seen, request: Request) -> bool:
         """Where one was that has no lease any more, somebody else may be."""
@@ -330,33 +341,34 @@ class Front:
 
     def _pass_on_now(self, exchange: Exchange, id: str, seen: _Seen) -> bool:
         """To where it was the last time. False: that takes a task."""
-        known = seen.known
         if HEADER in exchange.request.head.fields or not self._may_pass_on_to(seen, exchange.request):
             return False
 
         def on_end(result: Outcome | ClientResponse) -> None:
             if result is not Outcome.ANSWERED:
-                self._go_on(exchange, id, known, result)
+                self._go_on(exchange, id, seen, result)
 
         self._known.move_to_end(id)
-        return self._passing.hand_now(known.owner, seen.replica, exchange, on_end)
+        return self._passing.hand_now(seen.known.owner, seen.replica, exchange, on_end)
 
-    def _go_on(self, exchange: Exchange, id: str, known: _Known, result: Outcome | ClientResponse) -> None:
+    def _go_on(self, exchange: Exchange, id: str, seen: _Seen, result: Outcome | ClientResponse) -> None:
         """With what was sent, but could not be answered at once."""
 
         async def work() -> None:
             if isinstance(result, Outcome):
                 outcome = result
             else:
-                outcome = await self._passing.pass_back(known.owner, exchange, result)
-            if not await self._settle(exchange, id, known, outcome, known.owner):
+                outcome = await self._passing.pass_back(seen.known.owner, exchange, result)
+            if not await self._settle(exchange, id, seen.known, outcome, seen.replica):
                 await self._find_way(exchange, id)
 
         task = self._begin(exchange, work())
         if isinstance(result, ClientResponse):
             task.add_done_callback(lambda _: result.close())  # it may be cancelled before it begins
 
-    async def _settle(self, exchange: Exchange, id: str, known: _Known, outcome: Outcome, asked: str) -> bool:
+    async def _settle(
+        self, exchange: Exchange, id: str, known: _Known, outcome: Outcome, asked: Replica
+    ) -> bool:
         """After it was handed to another, `asked`. False: it is to be looked for anew."""
         if outcome is Outcome.ANSWERED:
             return True
@@ -376,21 +388,23 @@ class Front:
                 return True
         return exchange.disconnected
 
-    async def _was_released(self, id: str, fence: int, asked: str) -> bool:
-        """Has whom we asked let go of it in peace? Then it had no call of ours.
+    async def _was_released(self, id: str, fence: int, asked: Replica) -> bool:
+        """Has whom we asked let go of it in peace? Then it had no call of ours. Without a lease, who knows?
 
-        It may have let go of it once, and had it again when we asked: then that was not the last change of
-        hands. Without a lease, who knows?
+        Of this fence, and as the last change of hands: it may have had the session again when we asked, also
+        under another name.
         """
         if not self._holdings.holds:
             return False
         try:
             place = await self._store.find(id)
+            if place is None or place.released != fence or place.fence > fence + 1:
+                return False
+            heir = await self._membership.address_of(place.owner) if place.owner else None
         except StoreUnavailable:
             return False  # not known, so it may have been done
-        if place is None or place.owner == asked or not self._holdings.holds:
-            return False
-        return fence <= place.released and place.fence <= place.released + 1
+        is_elsewhere = heir is not None and heir.address != asked.address
+        return self._holdings.holds and (is_elsewhere or not place.owner)
 
     async def _take(self, id: str, place: Place) -> None:
         """Take it over; whoever wants it at the same time waits for that."""
@@ -463,13 +477,18 @@ class Front:
                 await asyncio.sleep(self._policy.look_again_s)
             await asyncio.sleep(LEAVING_LOOK_S)
 
+    def give_up_all(self) -> None:
+        """What others have not answered yet is told to be lost; what waits here, that nothing was done."""
+        self._is_ending = True
+        self._passing.give_up_all()
+
     async def aclose(self) -> None:
         """Nothing is passed on any more."""
+        await self._passing.aclose()
         for task in (tasks := set(self._tasks)):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._passing.aclose()
 
 
 def _cancel(task: "asyncio.Task[None]") -> None:

@@ -156,6 +156,7 @@ class Holdings:
         """See `Registrar`."""
         held = self._held.pop(session.id, None)
         if held is not None:
+            self.leaving.add(session.id)
             self._spawn(self._let_go(session.id, held, self._record(session, held.created_at)))
 
     async def _let_go(self, id: str, held: _Held, record: SessionRecord) -> None:
@@ -164,6 +165,8 @@ class Holdings:
         except StoreUnavailable as error:
             # It stays ours in name: whoever asks us for it finds that it is not here, and may take it.
             log.debug("a session could not be released: %s", error.message)
+        finally:
+            self.leaving.discard(id)
 
     # For whoever routes
 
@@ -172,20 +175,25 @@ class Holdings:
 
         Raises StoreUnavailable, or Unavailable if there is no room.
         """
-        owner = self.membership.name
-        title = await self._store.claim(id, place, owner, self._ttl_s)
-        if title is None:
-            return False
-        if title.owner != self.membership.name or id in self._proxy.sessions:
-            return id in self._held
-        record = place.record
+        if id in self.leaving or id in self._ended:
+            return False  # looked for again when that is written down
+        owner, record = self.membership.name, place.record
         try:
             memory = Memory.load(record.memory)
         except msgspec.DecodeError as error:
             text = f"a session cannot be read: {error}"
             raise Unavailable(text, code="session_unreadable", hint="open a new one") from error
+        title = await self._store.claim(id, place, owner, self._ttl_s)
+        if title is None:
+            return False
+        if title.owner != self.membership.name or id in self._proxy.sessions:
+            return id in self._held
         kept = KeptSession(id, record.principal, record.transport, record.client, memory, 0.0)
-        session = self._proxy.welcome(kept, TAKEN_OVER)
+        try:
+            session = self._proxy.welcome(kept, TAKEN_OVER)
+        except Unavailable:  # there is no room here; another may have some
+            await self._store.keep(id, title, None, place.used_at, self._ttl_s, next_owner="")
+            raise
         session.link.upstream_known = record.upstream
         session.words.load(record.asked, record.task_tokens)
         session.delivery.load(record.backlog)
@@ -193,8 +201,9 @@ class Holdings:
         self._held[id] = _Held(session, title, record.created_at)
         self.takeovers += 1
         log.info(
-            "session %s goes on here",
+            "session %s goes on here: %s",
             session.short_id,
+            f"the lease of {place.owner} has run out" if place.owner else "it was let go",
             extra={"event": "session_taken_over", "session": session.short_id, "from": place.owner},
         )
         return True
@@ -225,7 +234,7 @@ class Holdings:
             if self._held.pop(id, None) is not None:
                 self._drop(session, "it goes on at another replica")
             log.debug("session %s is released: %s", session.short_id, kept)
-        except StoreUnavailable:
+        except (StoreUnavailable, asyncio.CancelledError):
             raise  # it may be nobody's by now: until that is known, its requests wait
         except BaseException:
             self.leaving.discard(id)

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from mooring.errors import MooringError, UserError
-from mooring.replicas.forwarding import Forwarding
+from mooring.replicas.forwarding import UNTRUSTED, Forwarding
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Keys, Replica, pattern_of_sessions, session_of_key
 from mooring.replicas.redis_client import RedisClient
@@ -32,7 +32,6 @@ TELL_S = 5.0
 """For an owner to answer."""
 GONE = frozenset({204, 404})
 """What an owner answers that has the session no longer."""
-UNTRUSTED = frozenset({401, 403})
 MOST_STREAMS = 1000
 """Looked at, of one session."""
 MOST_NAMED = 5

@@ -160,15 +160,19 @@ class Membership:
         self._lease = lease
 
     async def _run(self) -> None:
+        turned_at = self._clock()
         while True:
             failing = self.trouble is not None or not self._is_settled
             wait_s = self._policy.failing_s if failing else self._policy.renew_s
             try:
                 async with asyncio.timeout(wait_s):
                     await self._hurry.wait()
+                    # However many are in a hurry.
+                    await asyncio.sleep(max(0.0, turned_at + self._policy.failing_s - self._clock()))
             except TimeoutError:
                 pass
             self._hurry.clear()
+            turned_at = self._clock()
             try:
                 await self._turn()
             except Exception:  # a bug of ours must not end the lease
@@ -177,13 +181,15 @@ class Membership:
     async def _turn(self) -> None:
         asked_at = self._lease.now()
         try:
-            lives = self._is_settled and await self._soon(
+            lives = await self._soon(
                 self._store.renew(self.name, self._policy.lease_s), self._policy.renewal_s
             )
             if lives:
                 self._lease.renewed(asked_at)
             else:
                 await self._lapse()
+            if not self._is_settled:
+                await self._settle()
             self._turns += 1
             if self.trouble is not None or self._turns % LOOK_TURNS == 0:
                 await self._soon(self._look_around(), self._policy.renew_s)
@@ -212,6 +218,9 @@ class Membership:
             extra={"event": "lease_lost"},
         )
         await self._be_born()
+
+    async def _settle(self) -> None:
+        """Under a new name. Whatever was taken back before something went wrong stays so."""
         epoch = await self._store.epoch(secrets.token_hex(8))
         if is_empty := epoch != self._epoch:
             self._refilled_at = self._clock() + self._policy.lease_s
@@ -225,17 +234,21 @@ class Membership:
         try:
             while not (await asyncio.wait([working], timeout=self._policy.renew_s))[0]:
                 asked_at = self._lease.now()
-                if await self._store.renew(self.name, self._policy.lease_s):
-                    self._lease.renewed(asked_at)
+                if not await self._store.renew(self.name, self._policy.lease_s):
+                    raise StoreUnavailable("the lease was lost again")
+                self._lease.renewed(asked_at)
             working.result()
         finally:
             working.cancel()
+            await asyncio.wait([working])
 
     async def _look_around(self) -> None:
         known = self._known = await self._store.replicas()
         if self.name not in known:  # lost, with the one node of a cluster that had it, say
             await self._store.tell_address(self.name, self.replica)
             known[self.name] = self.replica
+        if (epoch := await self._store.epoch(self._epoch)) != self._epoch:  # that too
+            self._epoch, self._refilled_at = epoch, self._clock() + self._policy.lease_s
         lives = await asyncio.gather(*map(self._store.is_alive, known))
         alive = {name: at for (name, at), lives in zip(known.items(), lives, strict=True) if lives}
         self.others = {name: at for name, at in alive.items() if name != self.name}

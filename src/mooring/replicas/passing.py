@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.replicas.errands import Errand, Outcome, outcome_of
-from mooring.replicas.forwarding import MISDIRECTED, Forwarding
+from mooring.replicas.forwarding import MISDIRECTED, UNTRUSTED, Forwarding
 from mooring.replicas.membership import Membership
 from mooring.replicas.records import Replica
 from mooring.replicas.store_errors import StoreUnavailable
@@ -17,8 +17,6 @@ from mooring.wire.http import Exchange
 __all__ = ["Passing"]
 
 log = logging.getLogger("mooring.replicas")
-
-UNTRUSTED = frozenset({401, 403})
 
 
 class Passing:
@@ -30,8 +28,10 @@ class Passing:
         self._bounds: dict[str, set[asyncio.Timeout]] = {}
         self._errands: dict[Errand, str] = {}
         """Those that are under way, and to whom."""
-        self._strangers: set[str] = set()
-        """Who does not believe us."""
+        self._told: set[str] = set()
+        """With whom there is trouble, of which the log has been told."""
+        self.forwards = 0
+        """Requests that another replica has dealt with."""
         self._asking: set[asyncio.Task[None]] = set()
         self._answering: set[Exchange] = set()
         membership.on_dead = self._give_up
@@ -66,6 +66,7 @@ class Passing:
         def over(errand: Errand, result: Outcome | ClientResponse | None) -> None:
             del self._errands[errand]
             if result is not None:
+                self.forwards += result is not Outcome.NOT_DONE
                 on_end(result)
 
         self._errands[Errand(exchange, *sent, is_not_done, over)] = name
@@ -94,8 +95,12 @@ class Passing:
                 if response.status in not_done or self._is_untrusted(name, replica, response.status):
                     response.close()
                     return Outcome.NOT_DONE
+                self.forwards += 1
                 await self._answer(exchange, response)
-        except (NotSent, AnswerLost, TimeoutError) as error:
+        except NotSent as error:
+            self._tell(name, "replica_unreachable", f"{replica.address} cannot be reached: {error.message}")
+            return outcome_of(error)
+        except (AnswerLost, TimeoutError) as error:
             log.debug("%s has not answered: %s", replica.address, error)
             return outcome_of(error)
         finally:
@@ -109,18 +114,18 @@ class Passing:
             response.close()
 
     def _is_untrusted(self, name: str, replica: Replica, status: int) -> bool:
-        """Whoever is vouched for is not asked who he is, so it is us who are not believed. Told once."""
         if status not in UNTRUSTED:
-            self._strangers.discard(name)
+            self._told.discard(name)
             return False
-        if name not in self._strangers:
-            self._strangers.add(name)
-            log.warning(
-                "%s does not believe that we are a replica: its key is another, or its clock",
-                replica.address,
-                extra={"event": "replica_untrusted", "replica": name},
-            )
+        text = f"{replica.address} does not believe that we are a replica: its key is another, or its clock"
+        self._tell(name, "replica_untrusted", text)
         return True
+
+    def _tell(self, name: str, event: str, text: str) -> None:
+        """Once, until it answers again."""
+        if name not in self._told:
+            self._told.add(name)
+            log.warning("%s", text, extra={"event": event, "replica": name})
 
     @asynccontextmanager
     async def _while_alive(self, name: str) -> AsyncIterator[None]:
@@ -137,7 +142,7 @@ class Passing:
 
     def _give_up(self, name: str) -> None:
         """It has no lease: whoever waits for it waits no longer, unless it may act all the same."""
-        self._strangers.discard(name)
+        self._told.discard(name)
         if self._bounds.get(name) or name in self._errands.values():
             task = asyncio.get_running_loop().create_task(self._give_up_if_dead(name))
             self._asking.add(task)
@@ -152,8 +157,18 @@ class Passing:
             return
         now = asyncio.get_running_loop().time()
         for bound in self._bounds.get(name, ()):
-            bound.reschedule(now)
+            if not bound.expired():
+                bound.reschedule(now)
         for errand in [errand for errand, to in self._errands.items() if to == name]:
+            errand.give_up()
+
+    def give_up_all(self) -> None:
+        """We end: whoever waits is told so, rather than cut off."""
+        now = asyncio.get_running_loop().time()
+        for bound in [bound for bounds in self._bounds.values() for bound in bounds]:
+            if not bound.expired():
+                bound.reschedule(now)
+        for errand in list(self._errands):
             errand.give_up()
 
     async def aclose(self) -> None:

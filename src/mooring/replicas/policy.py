@@ -34,7 +34,9 @@ class ReplicaPolicy(Struct, frozen=True, kw_only=True):
     touch_s: float = 60.0
     """How often it is written down that a session was used."""
     ended_stream_s: float = 300.0
-    """How long the events of a stream can be asked for after the last of them."""
+    """How long the events of a stream can be asked for after its end."""
+    open_stream_s: float = 3600.0
+    """The same after the last event so far, if it has not ended: a call may be silent for long."""
     remembered_places: int = 100_000
     """Of sessions of others, where they are. The longest unused gives way."""
     remembered_s: float = 600.0

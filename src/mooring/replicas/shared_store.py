@@ -331,11 +331,18 @@ class SharedStore:
     # Events
 
     async def append(
-        self, events: Iterable[Event], forgotten: Iterable[tuple[str, str, int]], ttl_s: float
+        self,
+        events: Iterable[Event],
+        forgotten: Iterable[tuple[str, str, int]],
+        ttl_s: float,
+        open_ttl_s: float | None = None,
     ) -> None:
-        """Store events, in order; `forgotten`: session, stream and the oldest event that is still kept."""
+        """Store events, in order; `forgotten`: session, stream and the oldest event that is still kept.
+
+        A stream is kept for `ttl_s` after its end, and for `open_ttl_s` while it may still have one.
+        """
         pipe = self._client.pipeline(transaction=False)
-        touched: set[bytes] = set()
+        touched: dict[bytes, float] = {}
         for event in events:
             key = self._keys.stream(event.session, event.stream)
             fields: dict[Any, Any] = {b"d": event.data} if event.data else {}
@@ -345,11 +352,11 @@ class SharedStore:
                 fields[b"l"] = b"1"
             # Its end may be said alone, after the last event.
             pipe.xadd(key, fields or {b"b": b"1"}, id=f"{event.n}-{1 if event.data or not event.n else 2}")
-            touched.add(key)
+            touched[key] = ttl_s if event.is_last or open_ttl_s is None else open_ttl_s
         for session, stream, oldest in forgotten:
             pipe.xtrim(self._keys.stream(session, stream), minid=f"{oldest}-1", approximate=False)
-        for key in touched:
-            pipe.pexpire(key, int(ttl_s * 1000))
+        for key, kept_s in touched.items():
+            pipe.pexpire(key, int(kept_s * 1000))
         results = await self._ask(pipe.execute(raise_on_error=False))
         for result in results:
             # Said twice, because the first answer was lost: it is there.

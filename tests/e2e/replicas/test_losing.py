@@ -6,8 +6,8 @@ import os
 import signal
 from typing import Any
 
-from tests.e2e.mooring import DEMO, LINUX_ONLY, Mooring
-from tests.e2e.replicas.fleet import Roaming, running_fleet
+from tests.e2e.mooring import DEMO, LINUX_ONLY, Mooring, running_mooring
+from tests.e2e.replicas.fleet import Fleet, Roaming, port_of, running_fleet
 from tests.ledger import Ledger
 from tests.replicas.stores import Server
 from tests.support import suspend, within
@@ -233,3 +233,72 @@ async def test_a_call_that_waited_at_a_replica_that_is_gone_is_told_so(store: Se
         assert error["data"] == {"reason": "replica_lost", "retryable": False}
         assert "may have been executed" in error["message"] and "without requestState" in error["message"]
         assert (await client.ask("tools/call", params))["result"]["resultType"] == "input_required"
+
+
+async def test_a_call_of_a_session_that_gave_way_before_is_not_executed_twice(
+    store: Server, ledger: Ledger
+) -> None:
+    """That its owner let go of it once, and has had it again since, says nothing of the call."""
+    options = (*LEASE, "--idle-timeout", "1s", "--max-sessions", "1")
+    async with running_fleet(2, store, ledger.command, *options) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        client.go_only_to(other)
+        await client.mark("known")  # from now on the other knows where
+        await give_way(fleet, owner)
+        assert (await client.mark("back"))["result"]["mark"] == "back"
+        calling = asyncio.create_task(client.mark("cut", 60.0))
+        async with within():
+            while not ledger.has("cut"):
+                await asyncio.sleep(0.01)
+        owner.exit_status = -signal.SIGKILL
+        owner.signal(signal.SIGKILL)
+        async with within():
+            error = (await calling)["error"]
+        assert error["data"] == {"reason": "replica_lost", "retryable": False}
+    assert ledger.marks() == {"known": 1, "back": 1, "cut": 1}
+
+
+async def give_way(fleet: Fleet, replica: Mooring) -> None:
+    """It has room for one: somebody comes, for whom the one that it has must go as soon as it sleeps."""
+    async with Roaming(fleet.ports) as newcomer:
+        newcomer.go_only_to(replica)
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        async with within():
+            while (answer := await newcomer.raw("POST", newcomer.request("initialize", hello))).status != 200:
+                await asyncio.sleep(0.1)
+        newcomer.session = answer.headers["mcp-session-id"]
+        assert (await newcomer.raw("DELETE")).status == 204
+
+
+async def test_where_a_dead_replica_was_somebody_else_may_be(store: Server, ledger: Ledger) -> None:
+    """Its address is soon another's, who knows nothing of its sessions."""
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        client.go_only_to(other)
+        await client.mark("known")
+        owner.exit_status = -signal.SIGKILL
+        owner.signal(signal.SIGKILL)
+        await owner.ended()
+        port = str(port_of(owner))
+        place = ("--port", port, "--advertise", f"http://127.0.0.1:{port}", "--sessions", store.url)
+        async with running_mooring(*place, server=ledger.command, name="stranger"):
+            await is_alone(other)
+            assert (await client.mark("after"))["result"]["mark"] == "after"
+    assert ledger.marks() == {"known": 1, "after": 1}
+
+
+async def is_alone(replica: Mooring) -> None:
+    """Until the lease of all others has run out."""
+    async with within():
+        while (await replica.get("/readyz"))[1]["replicas"]["others"]:
+            await asyncio.sleep(0.05)

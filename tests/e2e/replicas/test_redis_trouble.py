@@ -257,3 +257,67 @@ async def test_a_redis_that_comes_late_is_waited_for(store: Server, ledger: Ledg
 async def _later(store: Server) -> None:
     await asyncio.sleep(3)
     await store.start()
+
+
+async def test_nothing_is_taken_from_an_owner_that_lives(store: Server, ledger: Ledger) -> None:
+    """Redis has lost where replicas are, and nothing else; as a cluster does with one of its nodes."""
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        here = (await client.mark("before"))["result"]["pid"]
+        async with within():
+            while (await status_of(other))[1]["others"]:
+                await say(store, "DEL", "mooring:e2e:replicas")
+        for replica in (other, owner):
+            client.go_only_to(replica)
+            assert (await client.mark(f"after-{replica.pid}"))["result"]["pid"] == here
+        await recovered(fleet)
+    assert set(ledger.marks().values()) == {1}
+
+
+@pytest.mark.parametrize("comes", ["at once", "when they have settled"])
+async def test_whoever_comes_after_redis_has_lost_everything_is_believed(
+    comes: str, store: Server, ledger: Ledger, tmp_path: Path
+) -> None:
+    """The key with which replicas know each other is lost, too: they have one again, all of them the same."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("alice aaaaaaaaaaaaaaaaaaaaaaaa\n")
+    tokens.chmod(0o600)
+    alice = {"Authorization": "Bearer aaaaaaaaaaaaaaaaaaaaaaaa"}
+    options = (*LEASE, "--token-file", str(tokens))
+    async with running_fleet(2, store, ledger.command, *options) as fleet:
+        await fleet.know_each_other()
+        before = list(fleet.replicas)
+        await store.lose_everything()
+        if comes != "at once":
+            for one in before:
+                await one.logged("lease_lost")
+            await fleet.know_each_other()
+        newcomer = await fleet.add()
+        for one in before:
+            await one.logged("lease_lost")
+        await fleet.know_each_other()
+        for begins, goes_on in ((newcomer, before), (before[0], [newcomer])):
+            async with Roaming(fleet.ports, headers=alice) as client:
+                client.go_only_to(begins)
+                await client.initialize()
+                for n, replica in enumerate(goes_on):
+                    client.go_only_to(replica)
+                    assert (await client.mark(f"m-{n}"))["result"]["mark"] == f"m-{n}"
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
+async def test_pages_need_no_redis_whoever_asks(path: str, store: Server, ledger: Ledger) -> None:
+    """Not even one who names a session, which everybody can make up."""
+    async with running_fleet(1, store, ledger.command) as fleet, Roaming(fleet.ports) as client:
+        await recovered(fleet)
+        client.path, client.session = path, "a-session-of-nobody"
+        await stop(store)
+        try:
+            async with within():
+                answers = await asyncio.gather(*(client.raw("GET") for _ in range(20)))
+        finally:
+            await go_on(store)
+        assert {answer.status for answer in answers} == {200}

@@ -2,16 +2,23 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.e2e.mooring import DEMO
+from mooring.replicas.seal import SPAN_S, Seal
+from mooring.wire.sse import EventDecoder
+from tests.e2e.mooring import DEMO, Mooring
 from tests.e2e.replicas.fleet import Roaming, port_of, running_fleet
 from tests.ledger import Ledger
 from tests.mcp_client import McpClient
 from tests.replicas.stores import KINDS, Server, running_server
 from tests.support import within
+
+LEASE = ("--lease", "3s")
+"""So that replicas soon know each other."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,6 +66,61 @@ async def test_nobody_but_a_replica_is_believed(store: Server, ledger: Ledger) -
         headers = {"mooring-replica": "x 1 local " + "0" * 64}
         async with McpClient(fleet.ports[0], path="/.mooring/replica", headers=headers) as stranger:
             assert (await stranger.raw("POST", b"{}")).status == 404
+
+
+@pytest.mark.slow  # a minute
+async def test_a_seal_that_has_run_out_is_not_believed(store: Server, ledger: Ledger, tmp_path: Path) -> None:
+    """Whoever has seen one can use it for a while only, however often its head came before."""
+    key, tokens = tmp_path / "key", tmp_path / "tokens"
+    key.write_text("k" * 32)
+    tokens.write_text("alice aaaaaaaaaaaaaaaaaaaaaaaa\n")
+    options = ("--token-file", str(tokens), "--replica-key", f"file:{key}")
+    for file in (key, tokens):
+        file.chmod(0o600)
+    async with running_fleet(1, store, ledger.command, *options) as fleet:
+        while time.time() % SPAN_S > SPAN_S / 2:  # until there is time enough for it to be believed
+            await asyncio.sleep(0.1)
+        seal = Seal(b"k" * 32, lambda: time.time() - SPAN_S)
+        name, value = seal.header("somebody-0123456789", "alice")
+        runs_out_at = (time.time() // SPAN_S + 1) * SPAN_S
+        async with McpClient(fleet.ports[0], headers={name.decode(): value.decode()}) as thief:
+            await thief.initialize()
+            body = thief.request("ping")
+            assert (await thief.raw("POST", body)).status == 200
+            while time.time() <= runs_out_at:
+                await asyncio.sleep(0.1)
+            assert (await thief.raw("POST", body)).status == 401
+            assert (await thief.raw("POST", body, X_New="1")).status == 401
+
+
+async def test_replicas_with_different_keys_do_not_believe_each_other(
+    store: Server, ledger: Ledger, tmp_path: Path
+) -> None:
+    """No client hears of that as if it were its own fault; and it is told where it can be mended."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("alice aaaaaaaaaaaaaaaaaaaaaaaa\n")
+    tokens.chmod(0o600)
+    alice = {"Authorization": "Bearer aaaaaaaaaaaaaaaaaaaaaaaa"}
+    async with running_fleet(0, store, ledger.command, "--token-file", str(tokens)) as fleet:
+        for n in range(2):
+            key = tmp_path / f"key-{n}"
+            key.write_text(str(n) * 32)
+            key.chmod(0o600)
+            await fleet.add("--replica-key", f"file:{key}")
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        async with Roaming(fleet.ports, headers=alice) as client:
+            client.go_only_to(owner)
+            await client.initialize()
+            client.go_only_to(other)
+            assert (await client.unavailable("x/mark"))["reason"] == "replica_unreachable"
+            client.go_only_to(owner)
+            await client.mark("here")
+        told = await other.logged("replica_untrusted")
+        assert told["level"] == "warning"
+        assert [line for line in other.log if line["event"] == "replica_untrusted"] == [told]
+        assert not [line for line in owner.log if line["event"] == "replica_untrusted"]
+    assert ledger.marks() == {"here": 1}
 
 
 async def test_what_the_server_asks_is_answered_through_another_replica(
@@ -180,3 +242,140 @@ async def test_whoever_has_no_room_lets_the_longest_unused_go(store: Server, led
 
 def _hello() -> dict[str, object]:
     return {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+MARK = json.dumps({"jsonrpc": "2.0", "id": "odd", "method": "x/mark", "params": {"mark": "odd"}}).encode()
+
+
+class Odd(NamedTuple):
+    """A request of a session, to the byte."""
+
+    field: bytes = b""
+    method: bytes = b"POST"
+    path: bytes = b"/mcp"
+    host: bytes = b"localhost"
+    body: bytes = MARK
+
+    def of(self, session: str) -> bytes:
+        fields = [
+            b"Host: " + self.host,
+            b"Accept: application/json, text/event-stream",
+            b"Mcp-Session-Id: " + session.encode(),
+            b"MCP-Protocol-Version: 2025-11-25",
+            b"Content-Type: application/json",
+            b"Content-Length: %d" % len(self.body),
+            *([self.field] if self.field else []),
+        ]
+        return b"%b %b HTTP/1.1\r\n%b\r\n\r\n%b" % (self.method, self.path, b"\r\n".join(fields), self.body)
+
+
+ODD: dict[str, dict[str, Odd]] = {
+    "fields": {
+        "a tab": Odd(b"X-Odd: a\tb"),
+        "spaces": Odd(b"X-Odd:  x "),
+        "nothing": Odd(b"X-Odd:"),
+        "Latin-1": Odd(b"X-Odd: caf\xe9"),
+        "DEL": Odd(b"X-Odd: a\x7fb"),
+        "SOH": Odd(b"X-Odd: a\x01b"),
+        "VT": Odd(b"X-Odd: a\x0bb"),
+        "the session is between neighbours": Odd(b"Connection: keep-alive, mcp-session-id"),
+        "the last on its connection": Odd(b"Connection: close"),
+        "another protocol": Odd(b"Upgrade: h2c\r\nConnection: upgrade"),
+        "it waits for a word": Odd(b"Expect: 100-continue"),
+        "trailers": Odd(b"TE: trailers"),
+        "compressed": Odd(b"Accept-Encoding: gzip"),
+        "two sessions": Odd(b"Mcp-Session-Id: another-session"),
+        "a forged seal": Odd(b"Mooring-Replica: x 1 bob " + b"0" * 64),
+        "two forged seals": Odd(b"MOORING-REPLICA: a\r\nmooring-replica: b"),
+        "a foreign origin": Odd(b"Origin: http://evil.example"),
+        "an origin of this machine": Odd(b"Origin: http://localhost:3000"),
+        "a foreign host": Odd(host=b"evil.example"),
+    },
+    "paths": {
+        "a query": Odd(path=b"/mcp?x=%2F%3F&y"),
+        "an empty query": Odd(path=b"/mcp?"),
+        "a session in the query": Odd(path=b"/mcp?session_id=another-session"),
+        "a letter in other words": Odd(path=b"/%6dcp"),
+        "a slash that is none": Odd(path=b"/e2e%2Fmcp"),
+        "a question mark that is none": Odd(path=b"/mcp%3Fx"),
+        "UTF-8": Odd(path=b"/m%C3%A9"),
+        "half of UTF-8": Odd(path=b"/m%C3"),
+        "UTF-8 as it is": Odd(path="/mcp?é".encode()),
+        "one slash more": Odd(path=b"/mcp/"),
+        "two slashes": Odd(path=b"//mcp"),
+        "parameters": Odd(path=b"/mcp;x"),
+        "a whole URL": Odd(path=b"http://localhost/mcp"),
+    },
+    "methods": {
+        name: Odd(method=name.encode(), body=b"") for name in ("PUT", "PATCH", "OPTIONS", "TRACE", "BREW")
+    },
+    "bodies": {
+        "a batch": Odd(body=b"[" + MARK + b"]"),
+        "broken JSON": Odd(body=b"{"),
+        "no JSON": Odd(body=b"\xff\x00"),
+        "nothing": Odd(body=b""),
+        "3 MB": Odd(body=MARK.replace(b'"odd"}', b'"odd", "big": "%b"}' % (b"x" * 3_000_000))),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+async def test_a_replica_that_passes_on_answers_as_the_owner_does(
+    kind: str, store: Server, ledger: Ledger
+) -> None:
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        here = await answers_of(owner, client, ODD[kind])
+        assert await answers_of(other, client, ODD[kind]) == here
+        assert await answers_of(other, client, ODD[kind]) == here  # now that it knows where
+        client.go_only_to(owner, other)
+        assert len({(await client.mark(f"after-{n}"))["result"]["pid"] for n in range(2)}) == 1
+
+
+async def answers_of(replica: Mooring, client: Roaming, requests: dict[str, Odd]) -> dict[str, Any]:
+    client.go_only_to(replica)
+    return {what: await answer_to(client, odd) for what, odd in requests.items()}
+
+
+async def answer_to(client: Roaming, odd: Odd) -> tuple[int, Any] | None:
+    """Status and JSON; None: the connection was closed instead."""
+    async with within():
+        peer = await client.peer()
+        peer.send(odd.of(client.session))
+        try:
+            head = await peer.head()
+            while head.status < 200:
+                head = await peer.head()
+            answer = await peer.rest(head)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        finally:
+            await peer.aclose()
+    return answer.status, said_in(answer.headers.get("content-type", ""), answer.body)
+
+
+def said_in(kind: str, body: bytes) -> Any:
+    if kind == "text/event-stream":
+        return [json.loads(event.data) for event in EventDecoder().feed(body) if event.data]
+    return json.loads(body) if body else None
+
+
+async def test_heads_are_answered_as_by_the_owner(store: Server, ledger: Ledger) -> None:
+    """With a length, and nothing behind it."""
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        answers = []
+        for replica in (owner, other, other):
+            client.go_only_to(replica)
+            async with within():
+                peer = await client.send("HEAD", Connection="close")
+                answer = await peer.answer(to_head=True)
+                assert await peer.at_end()
+            answers.append((answer.status, {**answer.headers, "date": ""}))
+        assert answers[1:] == answers[:1] * 2

@@ -1,0 +1,66 @@
+"""A replica lets go of its sessions: what of them comes to it meanwhile."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mooring.replicas.shared_store import Kept, SharedStore
+from mooring.replicas.store_errors import StoreUnavailable
+from tests.integration.test_sharing import readyz
+from tests.mcp_client import McpClient
+from tests.replicas.stores import Server
+from tests.replicas.test_bounds import replica, server
+from tests.support import until, within
+
+__all__ = ["server"]
+
+
+class LostAnswers:
+    """Redis does what it is told; that it did is not heard, for as long as `are_lost`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.are_lost = True
+        self.released: list[str] = []
+        keep = SharedStore.keep
+
+        async def keep_and_say_nothing(store: SharedStore, id: str, *args: Any, **options: Any) -> Kept:
+            kept = await keep(store, id, *args, **options)
+            if options.get("next_owner") == "" and self.are_lost:
+                self.released.append(id)
+                raise StoreUnavailable("no answer")
+            return kept
+
+        monkeypatch.setattr(SharedStore, "keep", keep_and_say_nothing)
+
+
+@pytest.mark.parametrize("is_taken", [False, True], ids=["nobody has it", "another has it"])
+async def test_while_it_is_not_known_whether_a_session_is_gone_its_requests_wait(
+    is_taken: bool, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then they are served where it is, so that no two servers work for it."""
+    async with (
+        replica(server, lease_s=3.0) as other,
+        replica(server, lease_s=3.0, drain_delay_s=5.0) as owner,
+        McpClient(owner.port) as client,
+        McpClient(other.port) as elsewhere,
+    ):
+        async with within():
+            while not (await readyz(owner))["replicas"]["others"]:
+                await asyncio.sleep(0.02)
+        await client.initialize()
+        elsewhere.session = client.session
+        here = await client.pid()
+        answers = LostAnswers(monkeypatch)
+        owner.stop.request("SIGTERM")
+        await until(lambda: answers.released)
+        asking = asyncio.create_task(client.pid())
+        there = await elsewhere.pid() if is_taken else None
+        await asyncio.wait([asking], timeout=1.0)
+        assert not asking.done()
+        answers.are_lost = False
+        async with within():
+            served_by = await asking
+        assert served_by != here
+        assert served_by == await elsewhere.pid()
+        assert there in (None, served_by)

@@ -39,8 +39,8 @@ log = logging.getLogger("mooring.replicas")
 RETRY_S = 0.5
 LOOK_S = 0.02
 LEAVE_S = 0.5
-"""For each of three parts to tell Redis what is left to tell. It comes after the deadline of a shutdown, which
-leaves two seconds."""
+"""For each of three parts to tell Redis what is left to tell. It comes after the deadline of a shutdown,
+which leaves two seconds."""
 
 
 class Replicated:

@@ -37,6 +37,33 @@ async def test_a_session_goes_on_when_its_replica_ends(store: Server, ledger: Le
         assert set(ledger.marks().values()) == {1}
 
 
+async def test_a_call_that_waits_for_a_replica_that_ends_is_served_by_the_next(
+    store: Server, ledger: Ledger
+) -> None:
+    """Another call of its session is cut at the deadline; of the one that waited, nothing was done so far."""
+    options = (*LEASE, "--drain-timeout", "8s")
+    async with running_fleet(2, store, ledger.command, *options) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        long = client.request("x/mark", {"mark": "long", "delay_s": 120})
+        calling = asyncio.create_task(client.raw("POST", long))
+        async with within():
+            while not ledger.has("long"):
+                await asyncio.sleep(0.02)
+        owner.exit_status = 3
+        owner.signal(signal.SIGTERM)
+        await owner.logged("draining")
+        client.go_only_to(other)
+        async with within():
+            answer = await client.mark("waited")
+        assert answer["result"]["mark"] == "waited"
+        assert json.loads((await calling).body)["error"]["data"]["reason"] == "shutting_down"
+        assert await owner.ended() == 3
+        assert ledger.marks() == {"long": 1, "waited": 1}
+
+
 async def test_what_comes_to_a_replica_that_drains_is_passed_on(store: Server, ledger: Ledger) -> None:
     """A balancer goes on for some seconds: sessions, and those that only begin, are served by the other."""
     options = ("--drain-delay", "4s")

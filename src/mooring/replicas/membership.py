@@ -77,6 +77,7 @@ class Membership:
         self._on_reborn = on_reborn
         self._lease = Lease(policy.holder_s, clock)
         self._is_settled = False
+        self._is_leaving = False
         self._epoch = ""
         self._refilled_at = 0.0
         """Until when others may still be writing down what Redis has lost."""
@@ -109,6 +110,8 @@ class Membership:
     async def aclose(self) -> None:
         """Leave: whatever is still ours is anybody's."""
         self._lease.lapse()
+        # Of several questions at once, one that fails by being cancelled hides that all were.
+        self._is_leaving = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -161,7 +164,7 @@ class Membership:
 
     async def _run(self) -> None:
         turned_at = self._clock()
-        while True:
+        while not self._is_leaving:
             failing = self.trouble is not None or not self._is_settled
             wait_s = self._policy.failing_s if failing else self._policy.renew_s
             try:
@@ -263,7 +266,8 @@ class Membership:
 
     def _note_trouble(self, error: StoreUnavailable) -> None:
         if self.trouble is None:
-            log.warning("%s", error.message, extra={"event": error.code})
+            cause = str(error.__cause__ or "")
+            log.warning("%s", error.message, extra={"event": error.code, "cause": cause})
         self.trouble = error
 
     async def _ask_others(self, asked_at: float) -> None:

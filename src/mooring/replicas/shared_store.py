@@ -6,6 +6,7 @@ result.
 """
 
 import asyncio
+import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
@@ -45,6 +46,8 @@ PAGE_S = 0.5
 TOMBSTONE_MS = 3_600_000
 """How long it is remembered that somebody has ended a session whose owner did not hear of it."""
 
+WHERE = re.compile(r" (connecting to|from) \S+:\d+\.?")
+"""In what the client of Redis says."""
 FIELDS = ["o", "f", "r", "u", "g", "x"]
 
 _CLAIM = """
@@ -443,5 +446,6 @@ def _is_refusal(error: BaseException) -> bool:
 
 
 def _in_words(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    """For callers, too: where Redis is, is none of their business."""
+    text = WHERE.sub("", " ".join(str(error).split()))
     return text[:200] or type(error).__name__

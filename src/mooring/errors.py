@@ -14,8 +14,12 @@ translated to the outside in three tables only: exit status (`EXIT_STATUS` here)
 JSON-RPC (`mooring.wire.jsonrpc`) and HTTP problems (`mooring.http.problems`).
 """
 
+import shlex
+import sys
+
 __all__ = [
     "EXIT_STATUS",
+    "EXTRAS",
     "ListenFailed",
     "LocalProtocolError",
     "MooringError",
@@ -25,6 +29,7 @@ __all__ = [
     "Unavailable",
     "UserError",
     "exit_status",
+    "how_to_install",
 ]
 
 
@@ -87,3 +92,15 @@ EXIT_STATUS: dict[type[MooringError], int] = {
 def exit_status(error: MooringError) -> int:
     """The exit status of the nearest class of `error` in the table."""
     return next((EXIT_STATUS[cls] for cls in type(error).__mro__ if cls in EXIT_STATUS), 1)
+
+
+EXTRAS = {"acme": "cryptography>=45", "keyring": "keyring>=25,<26", "redis": "redis>=6.4,<9"}
+"""What each extra of pyproject.toml brings."""
+
+
+def how_to_install(extra: str) -> str:
+    """The command that adds what is missing to the very Python that runs.
+
+    It names the library and never ourselves: `mooring` on the package index is somebody else's project.
+    """
+    return f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(EXTRAS[extra])}"

@@ -88,9 +88,31 @@ def test_the_same_as_yaml_as_json_and_as_files(tmp_path: Path) -> None:
 def test_talk_goes_to_stderr() -> None:
     done = render(*RENDER, "--env", "A=secret:github", "--", "uvx", "mcp-server-time")
     assert "redis-auth (key password), time-tokens (key tokens), github (key value)" in done.stderr
-    assert "kubectl create secret generic redis-auth --from-file=password=FILE" in done.stderr
+    assert "kubectl create secret generic redis-auth --from-file=password=FILE\n" in done.stderr
+    assert "kubectl create secret generic time-tokens --from-file=tokens=FILE\n" in done.stderr
     assert "note:" not in done.stdout
-    assert "in the memory of the one replica" in render("x", "--image", "a", "--", "sh").stderr
+    assert "another image tomorrow" not in done.stderr
+    told = render("x", "--image", "a", "-n", "tools", "--token-secret", "t", "--", "sh").stderr
+    assert "in the memory of the one replica" in told
+    assert "note: a may be another image tomorrow" in told
+    assert "hint: kubectl create secret generic t -n tools --from-file=tokens=FILE\n" in told
+
+
+def test_a_folder_is_one_servers(tmp_path: Path) -> None:
+    folder = tmp_path / "time"
+    assert render(*RENDER, "--out", str(folder), "--", "sh").returncode == 0
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    done = render("notes", "--image", "a:1", "--out", str(folder), "--", "sh")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{folder}/serviceaccount.yaml is of the server time\n" in done.stderr
+    assert f"--out {tmp_path / 'notes'}\n" in done.stderr
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
+    (mixed := tmp_path / "mixed").mkdir()
+    (mixed / "service.yaml").write_text("kind: Service\nmetadata: {name: mine}\n")
+    done = render(*RENDER, "--out", str(mixed), "--", "sh")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "service.yaml was not written by mooring k8s render" in done.stderr
+    assert [path.name for path in mixed.iterdir()] == ["service.yaml"]
 
 
 @pytest.mark.parametrize(

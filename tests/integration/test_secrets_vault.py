@@ -170,7 +170,7 @@ def test_a_keyring_that_is_not_to_be_had_is_told(
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(UserError, match="not installed") as missing:
         kept.put("other", VALUE, in_keyring=True)
-    assert "pip install 'mooring[keyring]'" in missing.value.hint
+    assert "-m pip install 'keyring>=25,<26'" in missing.value.hint
     assert list(kept.all()) == ["linear"], "what could not be kept is not named"
 
 

@@ -33,7 +33,7 @@ from mooring.replicas.store_errors import StoreUnavailable
 from mooring.wire.budget import Budget
 from mooring.wire.http import Exchange, Head, Request, Response
 from tests.hosting import SCRIPTED, Host, hosting
-from tests.http_client import serving
+from tests.http_client import Held, serving
 from tests.mcp_client import McpClient
 from tests.replicas.stores import Server, running_server
 from tests.support import free_port, until, within
@@ -197,12 +197,16 @@ async def test_what_waits_to_be_stored_does_not_grow() -> None:
         await events.aclose()
 
 
-async def test_the_events_of_a_stream_expire(server: Server) -> None:
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_the_events_of_a_stream_expire(has_ended: bool, server: Server) -> None:
+    spans = {"ended_stream_s": 0.1 if has_ended else 60.0, "open_stream_s": 60.0 if has_ended else 0.1}
     async with opened(server.port) as store, within():
-        events = EventStore(store, policy(ended_stream_s=0.1, open_stream_s=0.1))
+        events = EventStore(store, policy(**spans))
         streams, stored = a_stream("s1", events)
         stream = next(iter(streams))
         streams.deliver(stream, b"{}", 0.0)
+        if has_ended:
+            events.of("s1").finish(stream)
         await until(lambda: stored() == 1)
         while await store.stream("s1", stream.log.stream) is not None:
             await asyncio.sleep(0.01)
@@ -285,6 +289,19 @@ async def test_a_replica_that_cannot_be_connected_to_is_given_up() -> None:
         finally:
             for one in crowd:
                 one.close()
+
+
+async def test_only_so_many_connections_to_another_replica() -> None:
+    app = Held()
+    async with serving(app) as served, forwarding(max_connections=1, connect_s=0.2) as passing, within():
+        there, asked = Replica(f"http://127.0.0.1:{served.port}"), Request(Head("POST", "/mcp"), b"{}")
+        first = asyncio.create_task(passing.send(asked, there))
+        await app.count(1)
+        with pytest.raises(NotSent) as refused:
+            await passing.send(asked, there)
+        assert refused.value.code == "no_connection_free"
+        app.exchanges[0].respond(Response(200))
+        (await first).close()
 
 
 async def test_a_replica_that_says_nothing_holds_nothing() -> None:

@@ -77,5 +77,6 @@ def test_a_variable_that_is_not_set_is_no_token(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UserError) as caught:
         errands._reference("env:NOWHERE", None)
     assert caught.value.code == "no_token" and "NOWHERE" in caught.value.hint
+    assert "--token-file PATH" in caught.value.hint
     monkeypatch.setenv("NOWHERE", "x")
     assert errands._reference("env:NOWHERE", None) == "env:NOWHERE"

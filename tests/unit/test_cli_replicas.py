@@ -63,6 +63,21 @@ def test_where_it_listens_is_where_it_is_reached(tmp_path: Path, listen: ListenO
 
 
 @pytest.mark.parametrize(
+    ("port", "url"),
+    [(80, "http://10.1.2.3"), (443, "https://replica-1"), (4670, "http://10.1.2.3:80"), (0, "http://a:4670")],
+)
+def test_a_port_is_told_unless_it_follows(tmp_path: Path, port: int, url: str) -> None:
+    options = plan(tmp_path, ListenOptions(port=port), advertise=url)
+    assert options is not None and options.advertise == url
+
+
+def test_an_address_of_no_machine_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="means every address of a machine") as refused:
+        plan(tmp_path, advertise="http://[::]:4670")
+    assert "--advertise http://10.1.2.3:4670" in refused.value.hint
+
+
+@pytest.mark.parametrize(
     ("listen", "given", "code"),
     [
         (ListenOptions(host="0.0.0.0"), {}, "advertise_missing"),
@@ -70,6 +85,12 @@ def test_where_it_listens_is_where_it_is_reached(tmp_path: Path, listen: ListenO
         (ListenOptions(unix=Path("s")), {}, "advertise_missing"),
         (None, {"advertise": "http://a/path"}, "bad_url"),
         (None, {"advertise": "10.0.0.1:1"}, "bad_url"),
+        (None, {"advertise": "http://0.0.0.0:4670"}, "bad_url"),
+        (None, {"advertise": "http://0:4670"}, "bad_url"),
+        (None, {"advertise": "http://[::]:4670"}, "bad_url"),
+        (None, {"advertise": "https://[::ffff:0.0.0.0]:4670"}, "bad_url"),
+        (None, {"advertise": "http://10.1.2.3"}, "bad_url"),
+        (None, {"advertise": "http://10.1.2.3:0"}, "bad_url"),
         (None, {"sessions": "redis://:x@redis"}, "password_in_address"),
         (None, {"sessions_password": "plain"}, "secret_on_command_line"),
         (None, {"sessions_password": "env:NOBODY"}, None),
@@ -88,6 +109,13 @@ def test_what_is_refused(
         plan(tmp_path, listen, **given)
     assert refused.value.hint
     assert code is None or refused.value.code == code
+
+
+def test_a_password_that_is_empty_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("\n")
+    with pytest.raises(UserError, match=r"--sessions-password file:.*password leads to nothing") as refused:
+        plan(tmp_path, sessions_password=f"file:{tmp_path / 'password'}")
+    assert refused.value.code == "empty_secret"
 
 
 def test_a_key_has_some_length(tmp_path: Path) -> None:

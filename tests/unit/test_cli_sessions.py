@@ -107,7 +107,7 @@ def test_values_for_programs() -> None:
 def test_nothing_that_may_be_a_secret_is_told() -> None:
     about = detailed(seen_as(), DETAILS, 260.0, long=False)
     assert "canary" not in json.dumps(about)
-    assert "canary" not in str(list(described(about, 260.0)))
+    assert "canary" not in str(list(described(about)))
     assert about["subscriptions"] == ["db://h/t?…"]
     assert about["upstream"] == "http://up/mcp?…"
     assert about["log_level"] == "debug"
@@ -119,12 +119,29 @@ def test_nothing_that_may_be_a_secret_is_told() -> None:
 
 
 def test_all_of_it_for_people() -> None:
-    told = dict(described(detailed(seen_as(), DETAILS, 260.0, long=True), 260.0))
+    told = dict(described(detailed(seen_as(), DETAILS, 260.0, long=True)))
     assert told["id"] == ID
     assert told["owner"] == "pod-0 (pod-0-0123456789, Mooring 1.2.3), alive"
     assert told["address"] == "http://10.0.0.1:4670"
     assert told["fence"] == "3"
-    assert told["streams"].startswith("p1: 7 events, finished, kept for ")
+    assert told["streams"] == "p1: 7 events, finished, kept for 30s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"),
+    [
+        (7 * 86400 - 0.1, "7d"),
+        (86400, "1d"),
+        (86399, "24h"),
+        (5400, "2h"),
+        (60, "1m"),
+        (59.7, "60s"),
+        (-1, "0s"),
+    ],
+)
+def test_what_is_left_is_rounded(seconds: float, left: str) -> None:
+    told = dict(described(detailed(seen_as(), Details(seconds, []), 260.0, long=True)))
+    assert told["idle"].endswith(f"; forgotten if it stays so for {left}")
 
 
 @pytest.mark.parametrize("said", [[], "x", {"clientInfo": 1, "capabilities": [], "protocolVersion": {}}, {}])

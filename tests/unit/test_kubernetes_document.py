@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 import kubernetes_validate
@@ -11,8 +12,9 @@ import yaml
 
 from mooring.cli.k8s.command import k8s
 from mooring.cli.running.run import run
+from mooring.host.foreground import PAGES
 from mooring.kubernetes.objects import objects_of
-from tests.manifests import manifests, pod, release_of
+from tests.manifests import container, manifests, of_kind, pod, release_of
 from tests.unit.test_kubernetes_valid import VERSIONS
 
 PAGE = Path(__file__).parents[2] / "docs/kubernetes.md"
@@ -24,6 +26,13 @@ ELSEWHERE = {"--target", "--from-file", "--build"}
 
 def options_of(command: click.Command) -> set[str]:
     return {name for option in command.params for name in option.opts}
+
+
+def example(kind: str) -> Any:
+    """The one object of that kind on the page."""
+    found = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL))
+    [only] = [one for one in found if one["kind"] == kind]
+    return only
 
 
 def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,14 +59,60 @@ def test_numbers() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_autoscaler_is_valid_and_finds_the_replicas(version: str) -> None:
-    [example] = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-    scaler = yaml.safe_load(example)
+    scaler = example("HorizontalPodAutoscaler")
     assert kubernetes_validate.validate(scaler, version, strict=True) == version
     objects = manifests("time", "--image", "a", "--redis-secret", "r", "--", "sh")
     target = scaler["spec"]["scaleTargetRef"]
     [found] = [one for one in objects if one["kind"] == target["kind"]]
     assert (found["apiVersion"], found["metadata"]["name"]) == (target["apiVersion"], target["name"])
     assert "replicas" not in found["spec"]
+
+
+def test_the_monitor_finds_the_pods() -> None:
+    monitor = example("PodMonitor")["spec"]
+    objects = manifests("time", "--image", "a", "--", "sh")
+    template = of_kind(objects, "StatefulSet")["spec"]["template"]
+    assert monitor["selector"]["matchLabels"] == template["metadata"]["labels"]
+    [endpoint] = monitor["podMetricsEndpoints"]
+    assert endpoint["port"] in [port["name"] for port in container(objects)["ports"]]
+    assert endpoint["path"] in PAGES
+
+
+def test_monitoring_is_let_in_beside_the_own_namespace() -> None:
+    [words] = re.findall(r"`(--allow-from-namespace monitoring --allow-from-namespace NAMESPACE)`", TEXT)
+    objects = manifests("x", "--image", "a", *words.replace("NAMESPACE", "own").split(), "--", "sh")
+    [rule] = of_kind(objects, "NetworkPolicy")["spec"]["ingress"]
+    names = [
+        one["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+        for one in rule["from"]
+        if "namespaceSelector" in one
+    ]
+    assert names == ["monitoring", "own"] and {"podSelector": {}} not in rule["from"]
+
+
+def test_the_way_to_look_at_sessions_is_that_of_a_pod() -> None:
+    args = container(
+        manifests(
+            "time",
+            "--image",
+            "a",
+            "--redis-secret",
+            "r",
+            "--redis-url",
+            "rediss://r",
+            "--redis-ca-secret",
+            "c",
+            "--",
+            "sh",
+        )
+    )["args"]
+    for page in (TEXT, (PAGE.parent / "scaling.md").read_text()):
+        [line] = re.findall(r"^ {4}kubectl exec (?:.*\\\n)?.*--sessions-prefix.*$", page, re.MULTILINE)
+        words = line.replace("\\\n", " ").split()
+        for option in ("--sessions-password", "--sessions-prefix"):
+            said = words[words.index(option) + 1].replace("NAMESPACE", "$(POD_NAMESPACE)")
+            assert said == args[args.index(option) + 1]
+    assert f"`--sessions-ca {args[args.index('--sessions-ca') + 1]}`" in TEXT
 
 
 def test_links_lead_somewhere() -> None:

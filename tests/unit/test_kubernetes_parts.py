@@ -9,7 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.kubernetes.quantities import Amount, parse_amount, parse_quantity
+from mooring.kubernetes.quantities import Amount, parse_amount, parse_memory, parse_quantity
+from mooring.kubernetes.reading import is_kustomization, server_of
+from mooring.kubernetes.release import is_fixed
 from mooring.kubernetes.variables_file import variables_text
 from mooring.kubernetes.writing import as_files, as_list, as_yaml
 from mooring.runtimes.environment import parse_env_file
@@ -44,6 +46,36 @@ def test_what_is_no_amount(text: str) -> None:
 def test_amounts_with_a_limit() -> None:
     assert parse_amount("100m:1") == Amount("100m", "1")
     assert parse_amount("1024Mi:1Gi") == Amount("1024Mi", "1Gi")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("256", "256Mi"), ("256m", "256Mi"), ("512k:1Gi", "512Mi"), ("15.9Mi", "256Mi")]
+)
+def test_memory_without_its_unit(text: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"too little memory for any pod; write {meant}"):
+        parse_memory(text)
+    assert parse_memory("16Mi") == Amount("16Mi")
+
+
+@pytest.mark.parametrize(
+    ("image", "fixed"),
+    [
+        ("mooring", False),
+        ("localhost:5000/mooring", False),
+        ("a/mooring:latest", False),
+        ("localhost:5000/mooring:1", True),
+        ("a/mooring:latest@sha256:0123", True),
+    ],
+)
+def test_images_that_stay_the_same(image: str, fixed: bool) -> None:
+    assert is_fixed(image) is fixed
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a: [", "- 1", "metadata: 3", "metadata: {labels: 3}", "x: 2024-99-99", "kind: Service"]
+)
+def test_what_is_nobodys_manifest(text: str) -> None:
+    assert server_of(text) is None and not is_kustomization(text)
 
 
 @given(st.dictionaries(NAMES.filter(lambda name: name != "export"), TEXT, max_size=5))

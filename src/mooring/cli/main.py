@@ -36,6 +36,7 @@ Environment:
   MOORING_STATE_DIR=DIR    where it keeps its state
   MOORING_RELAY_TOKEN=T    the token of mooring connect
   MOORING_RELAY_STATE=DIR  where mooring relay keeps its state
+  MOORING_GRACE_PERIOD=N   seconds from SIGTERM to SIGKILL, for mooring run
   MOORING_DEBUG=1          show debug messages, and tracebacks with errors
   NO_COLOR=1               no colours
 """

@@ -239,17 +239,25 @@ async def _join(
 async def _wait_there(store: SharedStore, options: ReplicaOptions, policy: ReplicaPolicy) -> None:
     """Redis may be started at the same moment as we are."""
     give_up_at = time.monotonic() + policy.start_s
+    is_told = False
     while True:
         try:
-            await store.check()
-        except StoreUnavailable as error:
-            if time.monotonic() > give_up_at:
-                raise UserError(
-                    unusable(options.store.shown, error), code="sessions_unreachable", hint=UNUSABLE_HINT
-                ) from None
-            log.debug("waiting for Redis: %s", error.message)
-        else:
-            return
+            return await store.check()
+        except (StoreUnavailable, UserError) as error:
+            told = unusable(
+                error, options.store, has_password=bool(options.password), otherwise=UNUSABLE_HINT
+            )
+            if told.code != "sessions_unreachable" or time.monotonic() > give_up_at:
+                raise told from None
+            if not is_told:
+                is_told = True
+                log.warning(
+                    "waiting for Redis at %s, up to %g s: %s",
+                    options.store.shown,
+                    policy.start_s,
+                    error.why if isinstance(error, StoreUnavailable) else error.message,
+                    extra={"event": "waiting_for_redis"},
+                )
         await asyncio.sleep(RETRY_S)
 
 

@@ -4,7 +4,12 @@ from typing import Any
 
 from mooring.kubernetes.release import Release, object_name
 
-__all__ = ["Object", "made", "replicas_name", "selector"]
+__all__ = ["INSTANCE", "MANAGER", "OURS", "Object", "made", "replicas_name", "selector"]
+
+INSTANCE = "app.kubernetes.io/instance"
+"""The label that has the name of the server."""
+MANAGER, OURS = "app.kubernetes.io/managed-by", "mooring"
+"""What we have made."""
 
 Object = dict[str, Any]
 """Of Kubernetes, as it is written."""
@@ -12,7 +17,7 @@ Object = dict[str, Any]
 
 def selector(release: Release) -> dict[str, str]:
     """By which its pods are found. Of a StatefulSet it can never change."""
-    return {"app.kubernetes.io/name": "mooring", "app.kubernetes.io/instance": release.name}
+    return {"app.kubernetes.io/name": "mooring", INSTANCE: release.name}
 
 
 def replicas_name(release: Release) -> str:
@@ -25,7 +30,7 @@ def made(release: Release, kind: str, version: str, *, name: str = "", **parts: 
     labels = {
         **selector(release),
         "app.kubernetes.io/component": "mcp-server",
-        "app.kubernetes.io/managed-by": "mooring",
+        MANAGER: OURS,
     }
     namespace = {} if release.namespace is None else {"namespace": release.namespace}
     metadata = {"name": name or object_name(release.name), **namespace, "labels": labels}

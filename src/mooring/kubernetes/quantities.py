@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-__all__ = ["Amount", "parse_amount", "parse_quantity"]
+__all__ = ["Amount", "parse_amount", "parse_memory", "parse_quantity"]
 
 _QUANTITY = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,3})?)(m|k|Ki|M|Mi|G|Gi|T|Ti)?")
 _UNITS = {
@@ -13,6 +13,8 @@ _UNITS = {
     **{unit: Fraction(1000**power) for power, unit in enumerate(("k", "M", "G", "T"), 1)},
     **{unit: Fraction(1024**power) for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti"), 1)},
 }
+LEAST_MEMORY_BYTES = 16 * 1024 * 1024
+"""No Python starts with less: whoever writes less has forgotten the unit."""
 
 
 class Amount(NamedTuple):
@@ -42,3 +44,13 @@ def parse_amount(text: str) -> Amount:
     if parse_quantity(limit) < asked:
         raise ValueError(f"{text!r}: the limit is below what is asked for; write REQUEST:LIMIT")
     return Amount(request, limit)
+
+
+def parse_memory(text: str) -> Amount:
+    """The same, of bytes. Raises ValueError."""
+    amount = parse_amount(text)
+    if parse_quantity(amount.request) < LEAST_MEMORY_BYTES:
+        number = amount.request.rstrip("mkKMGTi")
+        meant = f"{number}Mi" if parse_quantity(f"{number}Mi") >= LEAST_MEMORY_BYTES else "256Mi"
+        raise ValueError(f"{amount.request!r} is too little memory for any pod; write {meant}, say")
+    return amount

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mooring.kubernetes.quantities import Amount
 
-__all__ = ["PORT", "Entrance", "Exit", "Release", "SecretKey", "SharedSessions", "object_name"]
+__all__ = ["PORT", "Entrance", "Exit", "Release", "SecretKey", "SharedSessions", "is_fixed", "object_name"]
 
 PORT = 4670
 """Where the pods and the Service listen."""
@@ -104,3 +104,9 @@ class Release:
 def object_name(name: str) -> str:
     """What the objects of a server are called. The name of a Service has to begin with a letter."""
     return name if name[0].isalpha() else f"mcp-{name}"
+
+
+def is_fixed(image: str) -> bool:
+    """Is it said which image is meant? `latest`, or no tag, is whichever there is when a pod starts."""
+    _, _, tag = image.rpartition("/")[2].partition(":")
+    return "@" in image or tag not in ("", "latest")

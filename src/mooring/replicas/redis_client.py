@@ -24,6 +24,7 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from mooring.errors import UserError
 from mooring.replicas.address import StoreAddress
+from mooring.replicas.store_errors import NO_SENTINEL
 
 __all__ = ["RedisClient", "open_client"]
 
@@ -202,7 +203,9 @@ class _Sentinels(Sentinel):
             try:
                 return await answer
             except RedisError as error:
-                failed = error
+                # That one is no sentinel is told if nothing better can be: the others may just be late.
+                if failed is None or NO_SENTINEL.search(str(failed)):
+                    failed = error
         raise failed or MasterNotFoundError(f"there is no sentinel to ask for {name}")
 
     async def _ask(self, n: int, name: str) -> tuple[str, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mooring.errors import UserError
+from mooring.errors import UserError, how_to_install
 
 __all__ = ["redis_needed"]
 
@@ -19,5 +19,5 @@ def redis_needed() -> Iterator[None]:
         raise UserError(
             "a client for Redis is not installed here",
             code="redis_missing",
-            hint="install Mooring with it: pip install 'mooring[redis]', or uv tool install 'mooring[redis]'",
+            hint=f"install it with: {how_to_install('redis')}",
         ) from None

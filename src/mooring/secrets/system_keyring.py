@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mooring.errors import UserError
+from mooring.errors import UserError, how_to_install
 
 __all__ = ["SERVICE", "forget", "look_up", "put"]
 
@@ -45,7 +45,7 @@ def _reaching() -> Iterator[Any]:
         raise UserError(
             "the keyring cannot be used: the Python package keyring is not installed beside Mooring",
             code="keyring_not_installed",
-            hint="pip install 'mooring[keyring]', or keep the secret in a file: mooring secret set NAME",
+            hint=f"{how_to_install('keyring')}, or keep the secret in a file: mooring secret set NAME",
         ) from None
     try:
         yield keyring

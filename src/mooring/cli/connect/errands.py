@@ -77,7 +77,8 @@ def _reference(token: str | None, token_file: str | None) -> str:
         raise UserError(
             "there is no token",
             code="no_token",
-            hint=f"set {variable}, or keep it: mooring secret set relay, and --token secret:relay",
+            hint=f"set {variable}, or name a file: --token-file PATH, "
+            "or keep it: mooring secret set relay, and --token secret:relay",
         )
     if not REFERENCE.fullmatch(token):
         raise UserError(

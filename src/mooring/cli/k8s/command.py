@@ -65,6 +65,12 @@ def _parse_amount(text: str) -> Any:
     return parse_amount(text)
 
 
+def _parse_memory(text: str) -> Any:
+    from mooring.kubernetes.quantities import parse_memory  # noqa: PLC0415
+
+    return parse_memory(text)
+
+
 def _as_run(*names: str, title: str = "") -> Callable[[F], F]:
     """Options of `mooring run`, as they are there; under another title."""
     options = {option.name: option for option in run.params}
@@ -138,15 +144,16 @@ def k8s() -> None:
     metavar="REQUEST[:LIMIT]",
     default="100m",
     show_default=True,
-    help="Processors of a pod.",
+    help="Processors of a pod. Without :LIMIT it may also take what others leave.",
 )
 @pods(
     "--memory",
-    type=Parsed("amount", _parse_amount),
+    type=Parsed("amount", _parse_memory),
     metavar="REQUEST[:LIMIT]",
     default="256Mi:2Gi",
     show_default=True,
-    help="Memory of a pod, for Mooring and all processes of the server in it.",
+    help="Memory of a pod, for Mooring and all processes of the server in it. Without :LIMIT there is none: "
+    "it may take all that its node has.",
 )
 @pods(
     "--scratch",
@@ -292,7 +299,8 @@ def k8s() -> None:
     "--out",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Write a file for each object, and a kustomization.yaml, into this folder.",
+    help="Write a file for each object, and a kustomization.yaml, into this folder, the server's own: "
+    "what was written there before is replaced.",
 )
 @output("--json", "as_json", is_flag=True, help="Print one List as JSON, not YAML.")
 @click.pass_context

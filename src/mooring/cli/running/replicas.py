@@ -1,8 +1,10 @@
 """`--sessions` and what belongs to it: one of several replicas."""
 
+import ipaddress
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from mooring.cli.running.conflicts import as_options, conflict
 from mooring.errors import UserError
@@ -93,18 +95,20 @@ def resolve_reference(option: str, text: str | None, ours: Mapping[str, str]) ->
     vault = Vault(find_places(ours).secrets)
     remedy = "set {name} where this command is run"
     resolver = Resolver(vault, ours, whose="the environment of this command", remedy=remedy)
-    return resolver.resolve({option: text}).variables[option].strip()
+    value = resolver.resolve({option: text}).variables[option].strip()
+    if not value:
+        raise UserError(
+            f"{option} {text} leads to nothing: what is there is empty",
+            code="empty_secret",
+            hint=f"put the value there, or leave out {option} if none is wanted",
+        )
+    return value
 
 
 def _advertised(url: str | None, listen: ListenOptions) -> str:
     """Where the others reach us."""
     if url:
-        _, target = parse_url(url)
-        if target not in ("/", ""):
-            raise UserError(
-                f"--advertise {url} has a path", code="bad_url", hint="write http://ADDRESS:PORT, and no more"
-            )
-        return url.rstrip("/")
+        return _checked(url, listen)
     if listen.unix is not None or listen.port == 0 or listen.host in ANY_ADDRESS:
         raise UserError(
             "where other replicas reach this one does not follow from where it listens",
@@ -113,3 +117,39 @@ def _advertised(url: str | None, listen: ListenOptions) -> str:
         )
     host = f"[{listen.host}]" if ":" in listen.host else listen.host
     return f"{'https' if listen.tls_cert else 'http'}://{host}:{listen.port}"
+
+
+def _checked(url: str, listen: ListenOptions) -> str:
+    """Where the others can really reach us. Raises UserError."""
+    origin, target = parse_url(url)
+    if target not in ("/", ""):
+        raise UserError(
+            f"--advertise {url} has a path", code="bad_url", hint="write http://ADDRESS:PORT, and no more"
+        )
+    if _is_any_address(origin.host):
+        raise UserError(
+            f"--advertise {url}: {origin.host} means every address of a machine, so each replica would reach "
+            "itself there",
+            code="bad_url",
+            hint="name the one at which the others reach this machine: --advertise http://10.1.2.3:4670",
+        )
+    given = urlsplit(url).port
+    if given == 0 or (given is None and listen.port != origin.port):
+        raise UserError(
+            f"--advertise {url} names no port, and {origin.port} is not where this one listens"
+            if given is None
+            else f"--advertise {url}: nobody can be reached at port 0",
+            code="bad_url",
+            hint=f"write the port at which the others reach it, also if it is {origin.port}: "
+            "--advertise http://ADDRESS:PORT",
+        )
+    return url.rstrip("/")
+
+
+def _is_any_address(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "0"  # which resolvers take for 0.0.0.0
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_unspecified

@@ -146,7 +146,7 @@ def daemon_status(as_json: bool) -> None:
 @daemon.command(
     "restart",
     short_help="Put a new one in its place, without loss.",
-    epilog=examples("mooring daemon restart", "pip install --upgrade mooring && mooring daemon restart"),
+    epilog=examples("mooring daemon restart", "git pull && pip install . && mooring daemon restart"),
 )
 def daemon_restart() -> int:
     """Start a daemon of this version, and have the one that runs hand everything over to it.

@@ -66,11 +66,12 @@ async def _inspecting(given: Given) -> AsyncIterator[Inspector]:
     try:
         yield inspector
     except StoreUnavailable as error:
+        told = unusable(error, address, has_password=bool(password), otherwise=UNUSABLE_HINT)
+        if told.code != error.code:
+            raise told from None
         if (refusal := refusal_of(error)) is not None:
             raise refusal from None
-        raise Unavailable(
-            unusable(address.shown, error), code="sessions_unreachable", hint=UNUSABLE_HINT
-        ) from error
+        raise Unavailable(told.message, code=told.code, hint=told.hint) from error
     finally:
         await inspector.aclose()
 
@@ -94,12 +95,12 @@ async def _list(inspector: Inspector, given: Given) -> None:
 
 async def _show(inspector: Inspector, given: Given) -> None:
     seen = await inspector.find(given["id"], given["server"])
-    details, now = await inspector.details(seen), time.time()
-    about = detailed(seen, details, now, long=given["long"])
+    details = await inspector.details(seen)
+    about = detailed(seen, details, time.time(), long=given["long"])
     if given["as_json"]:
         click.echo(json.dumps(about, indent=2))
         return
-    for title, text in described(about, now):
+    for title, text in described(about):
         click.echo(f"{title + ':' if title else '':12} {printable(text)}")
 
 

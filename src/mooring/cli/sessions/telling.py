@@ -90,7 +90,7 @@ def detailed(seen: Seen, details: Details, now: float, *, long: bool) -> dict[st
     }
 
 
-def described(about: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
+def described(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The same for people: titles, and what stands beside each."""
     yield "server", about["server"]
     yield "id", about["id"]
@@ -100,7 +100,7 @@ def described(about: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]
     yield "address", about["address"] or "-"
     yield "fence", str(about["fence"])
     yield "opened", f"{age(about['opened_at'])} ago"
-    yield "idle", f"{age(about['used_at'])}; forgotten if it stays so for {age(now - about['expires_in_s'])}"
+    yield "idle", f"{age(about['used_at'])}; forgotten if it stays so for {_span(about['expires_in_s'])}"
     yield "revision", about["revision"] or "-"
     yield "transport", about["transport"]
     if about["upstream"]:
@@ -112,7 +112,7 @@ def described(about: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]
         yield "questions", f"{about['questions']} that its client may answer"
     if about["waiting"]:
         yield "waiting", f"{about['waiting']} messages for the next stream"
-    yield from _list("streams", [_stream(stream, now) for stream in about["streams"]])
+    yield from _list("streams", [_stream(stream) for stream in about["streams"]])
 
 
 def introduction(memory: Memory | None) -> dict[str, Any]:
@@ -161,10 +161,18 @@ def _owner(about: Mapping[str, Any]) -> str:
     return f"{about['host']} ({about['owner']}{version}), {lives}"
 
 
-def _stream(stream: Mapping[str, Any], now: float) -> str:
+def _stream(stream: Mapping[str, Any]) -> str:
     ended = "finished" if stream["finished"] else "open"
-    left = age(now - stream["expires_in_s"])
+    left = _span(stream["expires_in_s"])
     return f"{stream['name']}: {stream['events']} events, {ended}, kept for {left}"
+
+
+def _span(seconds: float) -> str:
+    """What is left, in the largest unit that fits, to the nearest: a week less a moment is 7d."""
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if (count := round(max(0.0, seconds) / length)) > 1 or seconds >= length:
+            return f"{count}{unit}"
+    return f"{round(max(0.0, seconds))}s"
 
 
 def _list(title: str, lines: list[str]) -> Iterator[tuple[str, str]]:

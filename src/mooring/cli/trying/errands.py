@@ -167,13 +167,26 @@ def _tell(error: Refused, asked: Asked) -> int:
     """The server's error for people, with all that it says; returns the exit status."""
     if debugging(os.environ):
         traceback.print_exception(error)
-    hint = f"mooring logs {asked.server} tells more" if error.reason and ":" not in asked.server else ""
+    message, hint = in_words(error, asked)
     number = f" (error {error.number})" if error.number is not None else ""
-    show_error(f"{error.message}{number}", hint)
+    show_error(f"{message}{number}", hint)
     data = error.error.get("data")
     if data is not None and not (asked.as_json or asked.raw):
         sys.stderr.writelines(f"{printable(line)}\n" for line in _data_lines(data))
     return EXIT_STATUS[ServerFailed]
+
+
+def in_words(error: Refused, asked: Asked) -> tuple[str, str]:
+    """What the server, or Mooring in its place, says; and what helps here."""
+    if ":" not in asked.server:
+        return error.message, f"mooring logs {asked.server} tells more" if error.reason else ""
+    if error.reason != "unauthorized":
+        return error.message, ""
+    # The words are for all commands that visit servers. Those in brackets name options of others.
+    message = error.message.partition(": give it a token (mooring run")[0]
+    if asked.visit.token_file is not None:
+        return message, f"is the token in {asked.visit.token_file} the right one, and still valid?"
+    return message, "--token-file PATH sends the token in a file, --header-env NAME=VARIABLE any other header"
 
 
 def _data_lines(data: Any) -> list[str]:

@@ -17,6 +17,6 @@
     names         which domains and addresses can be asked for (pure)
     policy        when, how often, how long (pure)
 
-`signing` and `issued` need the package `cryptography` (`pip install 'mooring[acme]'`); nothing outside of
+`signing` and `issued` need the package `cryptography` (the extra `acme`); nothing outside of
 this package does. Why it is no library: docs/adr/0018-acme.md.
 """

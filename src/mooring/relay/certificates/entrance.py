@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.errors import UserError
+from mooring.errors import UserError, how_to_install
 from mooring.relay.certificates.policy import Authority, CertificatePolicy
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def open_certificates(
         raise UserError(
             "no certificate can be ordered: the Python package cryptography is not installed beside Mooring",
             code="acme_not_installed",
-            hint="install it with: pip install 'mooring[acme]'; or give a certificate with --tls-cert",
+            hint=f"install it with: {how_to_install('acme')}; or give a certificate with --tls-cert",
         ) from None
     return Certificates(
         domains,

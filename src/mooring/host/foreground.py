@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from mooring.host.access import make_guard
 from mooring.host.capacity import connections_within, few_descriptors
 from mooring.host.grace import missing_grace
-from mooring.host.harbouring import foreground_harbours
 from mooring.host.loops import run_with_signals
 from mooring.host.options import ForegroundOptions, ListenOptions, ReplicaOptions, ServerOptions
 from mooring.host.pages import Pages
@@ -38,6 +37,7 @@ from mooring.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from mooring.host.replicated import Replicated
+    from mooring.runtimes.containers.harbours import Harbours
 
 __all__ = ["main", "run"]
 
@@ -57,7 +57,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     clock = time.monotonic
     ended = asyncio.Event()
     household = Household(clock)
-    harbours = foreground_harbours(household.guardian) if options.server.container is not None else None
+    harbours = _harbours(household) if options.server.container is not None else None
     workload = Workload(
         options.server,
         clock=clock,
@@ -140,6 +140,12 @@ def _beside_pages(router: App, front: App) -> App:
         (router if exchange.request.path in PAGES else front)(exchange)
 
     return app
+
+
+def _harbours(household: Household) -> "Harbours":
+    from mooring.host.harbouring import foreground_harbours  # noqa: PLC0415 - only containers need it
+
+    return foreground_harbours(household.guardian)
 
 
 async def _join(options: ReplicaOptions, workload: Workload, router: Router) -> "Replicated":

@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +80,8 @@ class Places(NamedTuple):
         if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
             return path
         name = hashlib.sha256(os.fsencode(self.state)).hexdigest()[:16]
+        import tempfile  # noqa: PLC0415 - half a megabyte that few ever need
+
         return Path(tempfile.gettempdir()) / f"mooring-{os.getuid()}" / f"{name}.sock"
 
     @property

@@ -7,11 +7,12 @@
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+import msgspec
 
 from mooring.errors import UserError
 from mooring.runtimes.containers.failures import engine_unsupported
@@ -162,7 +163,7 @@ def _has_tls(folder: Path, context: str) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        found = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
         return {}
     return found if isinstance(found, dict) else {}

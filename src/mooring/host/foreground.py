@@ -90,8 +90,8 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
         await unless_stopped(stop, workload.check())
         if options.replicas is not None and not stop.requested:
             replicated = await _join(options.replicas, workload, router)
-            guard.vouched, pages.replicated = replicated.vouch, replicated
-            door.app = _beside_pages(router, replicated.front)
+            guard.vouched, door.app, pages.replicated = replicated.vouch, replicated.front, replicated
+            replicated.front.own_pages = PAGES
         urls = [] if stop.requested else await _listen(listener, options.listen)
         if not stop.requested:
             workload.start()
@@ -131,15 +131,6 @@ class Door:
     def __call__(self, exchange: Exchange) -> None:
         """One request."""
         self.app(exchange)
-
-
-def _beside_pages(router: App, front: App) -> App:
-    """Pages are of this process: whoever asks for one needs no session, and no Redis."""
-
-    def app(exchange: Exchange) -> None:
-        (router if exchange.request.path in PAGES else front)(exchange)
-
-    return app
 
 
 def _harbours(household: Household) -> "Harbours":

@@ -78,15 +78,16 @@ class Guard:
 
     def judge(self, request: Request) -> Verdict:
         """The verdict on one request; see the order above. One that lets in is noted on its head."""
-        # Never noted: a seal is good for a while, a head for as long as it comes again.
+        verdict: Verdict | None = request.head.notes.get(self)
+        if verdict is not None and request.peer != "unix":
+            return verdict
         vouched = self.vouched(request) if self.vouched is not None else None
         if vouched is not None and request.path not in self._exempt_paths:
+            # Never noted: a seal is good for a while, a head for as long as it comes again.
             return Verdict(None, [], vouched)
-        verdict: Verdict | None = request.head.notes.get(self)
-        if verdict is None or request.peer == "unix":
-            verdict = self._judge(request)
-            if verdict.answer is None and request.peer != "unix":
-                request.head.notes[self] = verdict
+        verdict = self._judge(request)
+        if verdict.answer is None and request.peer != "unix":
+            request.head.notes[self] = verdict
         return verdict
 
     def _judge(self, request: Request) -> Verdict:

@@ -98,6 +98,8 @@ class Front:
         self.is_draining = False
         self.holds_calls = False
         """Calls for sessions that are still ours wait, so that those can go."""
+        self.own_pages: Container[str] = frozenset()
+        """Paths of this process: whoever asks for one needs no session, and no Redis."""
         self._is_ending = False
         """What waits here is not done here any more."""
 
@@ -131,7 +133,8 @@ class Front:
         if request.path == NEIGHBOURS_PATH:
             self._answer_neighbour(exchange)
             return
-        if request.method == "HEAD":  # of no session; and its answer has a length without a body
+        # A HEAD is of no session; and its answer has a length without a body.
+        if request.path in self.own_pages or request.method == "HEAD":
             self._local(exchange)
             return
         id = session_id_of(request)

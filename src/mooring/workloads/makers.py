@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from mooring.errors import MooringError
 from mooring.proxy.ports import Channel
-from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.containers.passing import PassedContainer
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
@@ -26,6 +25,7 @@ from mooring.wire.failures import Failure
 from mooring.workloads.definition import ServerOptions
 
 if TYPE_CHECKING:
+    from mooring.runtimes.containers.harbours import Harbours
     from mooring.runtimes.containers.pulling import Progress
 
 __all__ = ["Ears", "Instance", "Maker", "Passed", "make_maker"]
@@ -182,7 +182,7 @@ def make_maker(
     unfinished: Budget,
     clock: Callable[[], float],
     household: Household | None,
-    harbours: Harbours | None,
+    harbours: "Harbours | None",
     look_up: Callable[[], Awaitable[Mapping[str, str]]],
     logins: Path | None,
     generation: int,

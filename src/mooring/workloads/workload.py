@@ -11,13 +11,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.link import LinkState
 from mooring.proxy.ports import Channel
 from mooring.proxy.proxy import Proxy
-from mooring.runtimes.containers.harbours import Harbours
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
 from mooring.secrets.masking import Mask
@@ -44,6 +43,9 @@ from mooring.workloads.recollection import Ended, Recollection
 from mooring.workloads.resolving import Resolving
 from mooring.workloads.trial import Trial
 from mooring.workloads.words import ENVIRONMENT_HINT, exit_line, failure_line, hint_if_silent, state_line
+
+if TYPE_CHECKING:
+    from mooring.runtimes.containers.harbours import Harbours
 
 __all__ = ["InstanceReport", "Workload"]
 
@@ -75,7 +77,7 @@ class Workload:
         on_happening: Callable[[Happening], None] = lambda happening: None,
         on_unwanted: Callable[[str], None] = lambda why: None,
         household: Household | None = None,
-        harbours: Harbours | None = None,
+        harbours: "Harbours | None" = None,
         resolving: Resolving | None = None,
         generation: int = 0,
     ) -> None:

@@ -4,7 +4,6 @@ Records carry what programs want to know in `extra`: an `event`, and its fields.
 a server writes to its stderr come on the logger `mooring.server`, with `server` and `pid`.
 """
 
-import json
 import logging
 import os
 import sys
@@ -75,6 +74,8 @@ class JsonFormat(logging.Formatter):
                 line[name] = value
         if record.exc_info and record.exc_info[1] is not None:
             line["exception"] = self.formatException(record.exc_info)
+        import json  # noqa: PLC0415 - for those who want it
+
         # ASCII, so that nothing in it means anything to a terminal.
         return json.dumps(line, default=str)
 

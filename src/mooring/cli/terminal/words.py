@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from shutil import get_terminal_size
 from typing import TextIO
 
 __all__ = [
@@ -71,6 +70,8 @@ def show_error(message: str, hint: str) -> None:
 
 def tell(kind: str, text: str) -> None:
     """On stderr, one line: an `error`, a `hint`, a `warning` or a `note`; within the width of a terminal."""
+    from shutil import get_terminal_size  # noqa: PLC0415 - half a megabyte, with all that it can compress
+
     width = get_terminal_size().columns if sys.stderr.isatty() else None
     head, *more = laid_out(kind, printable(text), width)
     colour = _OF_KINDS.get(kind, "") if colourful(sys.stderr, os.environ) else ""

@@ -50,6 +50,16 @@ REASONS: dict[str, str] = {
         "the caches of the processor do not hold a thousand sessions and their servers; the instructions "
         "executed per call are the same from 32 sessions to 300 (callgrind, without the clock's ticks)"
     ),
+    "start": (
+        "this machine was at half the speed of the one before: bare Python takes 15 ms to start here, there "
+        "it took 11"
+    ),
+    "rss_50": (
+        "modules that only containers, JSON logs and terminals need were loaded by all; mended since, "
+        "34.9 MB in a run of this row alone"
+    ),
+    "daemon": "noise, on a busy machine: 0.99× in a later run of these rows alone",
+    "replica_cpu": "a seal was looked for on every request; mended since, 1.00× in a run of these rows alone",
     "container_p50": (
         "the docker command copies bytes; in its place Mooring reads HTTP and JSON, checks and counts: some "
         "110,000 instructions (callgrind), and the six system calls that two connections need (strace)"

@@ -56,11 +56,12 @@ def _nodes(fleet: Fleet) -> str:
 
 def _agreement(found: Findings) -> Iterator[str]:
     agreement = found.agreement
-    verdict = "agrees" if agreement.is_close else "**does not agree**"
+    verdict = "agrees with that" if agreement.is_close else "**does not agree** with that"
     yield _paragraph(
         "For three replicas without affinity, in a second of their CPU, the model says "
-        f"{agreement.model:,.0f} calls, measured were {agreement.measured:,.0f} "
-        f"({_signed(agreement.error)}): it {verdict}, within {_percent(TOLERANCE)}."
+        f"{agreement.model:,.0f} calls; measured were {agreement.few:,.0f} with few calls at once and "
+        f"{agreement.many:,.0f} with many, of which each costs less. It {verdict}, "
+        f"within {_percent(TOLERANCE)}."
     )
 
 
@@ -211,10 +212,6 @@ def _both(waiting: Waiting) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:,.0%}".replace("%", " %")
-
-
-def _signed(share: float) -> str:
-    return f"{share:+.0%}".replace("%", " %")
 
 
 def _marked(share: float) -> str:

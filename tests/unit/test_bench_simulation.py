@@ -290,12 +290,14 @@ def test_three_replicas_do_as_many_calls_as_their_costs_say() -> None:
 
 
 def test_the_model_agrees_within_its_tolerance_or_says_that_it_does_not() -> None:
-    assert Agreement(model=120.0, measured=100.0).is_close
-    assert not Agreement(model=150.0, measured=100.0).is_close
-    far = costs_of(sample_run(replica_three={"mooring": 5000}))
-    assert "measured were 24,000 (-7 %): it agrees, within 33 %" in " ".join(
-        render(explore(SMALL, [SMALL], COSTS, SEED)).split()
-    )
+    assert Agreement(model=130.0, few=100.0, many=300.0).is_close
+    assert Agreement(model=70.0, few=100.0, many=300.0).is_close
+    assert not Agreement(model=60.0, few=100.0, many=300.0).is_close
+    assert not Agreement(model=410.0, few=100.0, many=300.0).is_close
+    far = costs_of(sample_run(replica_three={"mooring": 5000}, replica_three_few={"mooring": 4000}))
+    said = " ".join(render(explore(SMALL, [SMALL], COSTS, SEED)).split())
+    assert "measured were 15,000 with few calls at once and 24,000 with many" in said
+    assert "It agrees with that, within 33 %" in said
     assert "**does not agree**" in render(explore(SMALL, [SMALL], far, SEED))
 
 

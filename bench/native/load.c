@@ -9,8 +9,10 @@
    -m it speaks 2026-07-28: no introduction and no session, each connection is a client of its own.
    A call counts when its answer carries its id and a result; anything else is an error.
 
-   With several addresses, connections and sessions are spread over them in turn, as by a balancer; -e begins
-   all sessions elsewhere.
+   With several addresses, sessions begin at them in turn; -e begins all elsewhere. Each of the -c connections
+   is then one to each address, and its calls go to them in turn, as a balancer without affinity spreads them.
+   With as many sessions as connections each keeps its own, and with three addresses one call in three comes
+   to where its session began.
 
    With -r calls are made at fixed moments, whatever became of those before, and how long one took counts from
    its moment on: a server that stands still is not asked less because of it. */
@@ -59,15 +61,15 @@ typedef struct {
 typedef struct {
     Place *place;
     int in, out;
-    int session;
     Buffer received, unsent;
     Response response;
     bool listening_for_room;
 } Lane;
 
-/* One call in flight. */
+/* One call in flight, and who makes it: on HTTP a client with a lane to each place. */
 typedef struct {
     Lane *lane;
+    int session, turn;
     long id;
     double began;
     bool flying;
@@ -337,6 +339,7 @@ static void flush(Lane *lane) {
 
 static void send_call(Slot *slot) {
     static Buffer body;
+    if (!command) slot->lane = &lanes[(slot - slots) * place_count + slot->turn++ % place_count];
     Lane *lane = slot->lane;
     slot->id = sequence++ * slot_count + (slot - slots);
     slot->flying = true;
@@ -347,12 +350,14 @@ static void send_call(Slot *slot) {
     } else {
         body.length = 0;
         put_call(&body, slot->id);
-        put_request(&lane->unsent, lane->place, "POST", &session_ids[lane->session], body.data, body.length);
+        put_request(&lane->unsent, lane->place, "POST", &session_ids[slot->session], body.data, body.length);
         /* More sessions than connections: in turn, so that all are used. */
-        lane->session = (lane->session + options.connections) % options.sessions;
+        slot->session = (slot->session + options.connections) % options.sessions;
     }
     slot->began = now();
 }
+
+static Slot *slot_of(Lane *lane) { return &slots[(lane - lanes) / place_count]; }
 
 /* ---- the window ---- */
 
@@ -407,9 +412,10 @@ static bool is_more_to_come(void) {
 
 /* A connection: at most one answer can be there. False if it is closed. */
 static bool take_response(Lane *lane, bool closed) {
-    Slot *slot = &slots[lane - lanes];
+    Slot *slot = slot_of(lane);
     if (!response_take(&lane->response, &lane->received, closed)) {
-        if (closed && slot->flying) settle(slot, now(), false, (Span){closed_early, closed_early + strlen(closed_early)});
+        if (closed && slot->flying && slot->lane == lane)
+            settle(slot, now(), false, (Span){closed_early, closed_early + strlen(closed_early)});
         return !closed;
     }
     double end = now();
@@ -424,7 +430,6 @@ static bool take_response(Lane *lane, bool closed) {
     settle(slot, end, good, last);
     closed = closed || response->closes;
     response_clear(response);
-    if (!closed && !options.rate && may_send(end)) send_call(slot);
     return !closed;
 }
 
@@ -457,12 +462,16 @@ static void hear(Lane *lane) {
     if (command) {
         if (got <= 0) fail("the server ended");
         take_lines(lane, seen);
-    } else if (!take_response(lane, got <= 0)) {
-        close(lane->in);
-        open_connection(lane);
-        if (!options.rate && may_send(now())) send_call(&slots[lane - lanes]);
+        flush(lane);
+    } else {
+        if (!take_response(lane, got <= 0)) {
+            close(lane->in);
+            open_connection(lane);
+        }
+        Slot *slot = slot_of(lane);
+        if (!options.rate && !slot->flying && may_send(now())) send_call(slot);
+        flush(slot->lane);
     }
-    flush(lane);
     if (!options.rate) return;
     heard = now();
     send_due();
@@ -520,15 +529,18 @@ static void run_window(void) {
 
 static void prepare(void) {
     poller = epoll_create1(EPOLL_CLOEXEC);
-    lane_count = command ? options.sessions : options.connections;
-    slot_count = options.connections > lane_count ? options.connections : lane_count;
+    lane_count = command ? options.sessions : options.connections * place_count;
+    slot_count = command && options.sessions > options.connections ? options.sessions : options.connections;
     lanes = calloc((size_t)lane_count, sizeof *lanes);
     slots = calloc((size_t)slot_count, sizeof *slots);
     session_ids = calloc((size_t)options.sessions, sizeof *session_ids);
     children = calloc((size_t)options.sessions, sizeof *children);
-    for (int i = 0; i < slot_count; i++) slots[i].lane = &lanes[i % lane_count];
-    for (int i = 0; i < lane_count; i++) lanes[i].session = i % options.sessions;
-    for (int i = 0; !command && i < lane_count; i++) lanes[i].place = &places[i % place_count];
+    for (int i = 0; command && i < slot_count; i++) slots[i].lane = &lanes[i % lane_count];
+    for (int i = 0; !command && i < slot_count; i++) {
+        slots[i].session = i % options.sessions;
+        slots[i].lane = &lanes[i * place_count];
+        for (int j = 0; j < place_count; j++) slots[i].lane[j].place = &places[(i + j) % place_count];
+    }
     for (int i = 0; i < options.sessions; i++) {
         if (command) open_child(&lanes[i], i);
         else if (!options.modern) introduce(*entrance.host ? &entrance : &places[i % place_count], &session_ids[i]);

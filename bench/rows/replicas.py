@@ -19,11 +19,9 @@ from bench.targets import Endpoint, native_child, serving
 __all__ = ["GROUPS"]
 
 BUSY = ("-c", "32")
-SPREAD = ("-c", "32", "-s", "33")
-"""Each connection has every session in turn: with three replicas, one in three calls is at the owner."""
-SPREAD_THRICE = ("-c", "96", "-s", "99")
-"""As many for each of three as one has: with fewer at once, each call has a turn of the loop to itself, which
-costs as much wherever it is served."""
+SPREAD = ("-c", "32", "-s", "32")
+"""Each client has a session of its own, and its calls go to all replicas in turn: with three, one in three
+is at its owner."""
 CALLS = ("-n", "20000")
 EVENTS_EACH = 1000
 EVENTS = ("-c", "8", "-s", "8", "-n", "32", "-t", "events", "-p", "-a", f'{{"count":{EVENTS_EACH}}}')
@@ -91,8 +89,7 @@ AT_ONCE = (
 )
 BALANCED = (
     Way("replica_one", _owner, SPREAD, _per_core),
-    Way("replica_three", _three, SPREAD_THRICE, _per_core),
-    Way("replica_three_few", _three, SPREAD, _per_core),
+    Way("replica_three", _three, SPREAD, _per_core),
 )
 
 

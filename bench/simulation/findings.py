@@ -12,7 +12,6 @@ from bench.simulation.resources import (
     CPU,
     Full,
     Use,
-    calls_per_cpu_s,
     full_as_calls_grow,
     full_as_sessions_grow,
     remedy,
@@ -22,8 +21,6 @@ from bench.simulation.steady import Steady, steady
 
 __all__ = [
     "SEED",
-    "TOLERANCE",
-    "Agreement",
     "Findings",
     "Incidents",
     "Load",
@@ -43,25 +40,6 @@ LEARNT = 0.95
 """Of calls: a balancer that learns forgets, too, and does not hear of each takeover."""
 MORE_REPLICAS, SHORTER_LEASE = 3, 5
 """Times; where heartbeats begin to tell."""
-TOLERANCE = 1 / 3
-"""By how much the model may be off. Costs that are added up here were measured one at a time, and the more
-calls a replica has at once, the less each costs, which the model leaves out: so it is compared with two
-loads."""
-
-
-class Agreement(Struct, frozen=True):
-    """Of the model with what was measured: calls that three replicas do in a second of their CPU, with as few
-    connections as one replica has in the same row, and with as many for each."""
-
-    model: float
-    few: float
-    many: float
-
-    @property
-    def is_close(self) -> bool:
-        """Is it between the two, but for what is to be expected?"""
-        least, most = sorted((self.few, self.many))
-        return least * (1 - TOLERANCE) <= self.model <= most * (1 + TOLERANCE)
 
 
 class Size(Struct, frozen=True):
@@ -110,7 +88,6 @@ class Findings(Struct, frozen=True):
     """Of a fleet, and of the sizes on the way there."""
 
     fleet: Fleet
-    agreement: Agreement
     sizes: list[Size]
     loads: list[Load]
     remedies: list[Remedy]
@@ -128,10 +105,8 @@ def sizes_of(
 def explore(fleet: Fleet, sizes: Sequence[Fleet], costs: Costs, seed: int) -> Findings:
     """The same for the same seed. `fleet`: whose growth and remedies are told of."""
     found = [_size(one, costs, seed) for one in sizes]
-    three = replace(fleet, replicas=3, affinity=0.0, event_share=0.0)
     return Findings(
         fleet=fleet,
-        agreement=Agreement(calls_per_cpu_s(three, costs), costs.few_per_cpu_s, costs.many_per_cpu_s),
         sizes=found,
         loads=list(_loads(fleet, costs, seed)),
         remedies=[_remedied(name, one, costs) for name, one in _remedies(fleet)],

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bench.simulation.costs import Costs
 from bench.simulation.fleet import Fleet
-from bench.simulation.traffic import Job, Place, Reason, calls, jobs
+from bench.simulation.traffic import Job, Place, Reason, jobs
 from mooring.http.limits import Limits
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.redis_client import MOST_CONNECTIONS
@@ -20,7 +20,6 @@ __all__ = [
     "Full",
     "Resource",
     "Use",
-    "calls_per_cpu_s",
     "full_as_calls_grow",
     "full_as_sessions_grow",
     "fullest",
@@ -95,13 +94,6 @@ def work_s(going_on: Iterable[Job], *places: Place) -> dict[Reason, float]:
     return dict(found)
 
 
-def calls_per_cpu_s(fleet: Fleet, costs: Costs) -> float:
-    """Calls that replicas do in a second of their CPU when they know all places, as in the benchmark."""
-    going_on = list(calls(fleet, costs, missed_share=0.0))
-    spent = work_s(going_on, Place.FRONT, Place.OWNER)
-    return fleet.calls_per_s / sum(spent.values())
-
-
 def _cpu(resource: Resource, spent: dict[Reason, float], cores: int) -> Use:
     return Use(resource, sum(spent.values()) / cores, max(spent, key=spent.__getitem__))
 
@@ -128,7 +120,7 @@ def _replica_memory(fleet: Fleet, costs: Costs) -> Use:
 def _connections(fleet: Fleet) -> list[Use]:
     incoming = _incoming(fleet) / Limits().max_connections
     pairs = fleet.replicas * max(1, fleet.replicas - 1)
-    pair = _open(fleet) * fleet.passed_share / pairs / ReplicaPolicy().max_connections
+    pair = _listening(fleet) * fleet.passed_share / pairs / ReplicaPolicy().max_connections
     redis = fleet.replicas * MOST_CONNECTIONS / REDIS_CLIENTS
     return [
         Use(Resource.REPLICA_CONNECTIONS, incoming, "streams"),
@@ -137,14 +129,15 @@ def _connections(fleet: Fleet) -> list[Use]:
     ]
 
 
-def _open(fleet: Fleet) -> float:
-    """Requests under way: streams of those who listen, and calls."""
-    return fleet.sessions * fleet.stream_share + fleet.calls_per_s * fleet.server_s
+def _listening(fleet: Fleet) -> float:
+    """Streams of those who listen. Passed on, each has a connection; calls share one."""
+    return fleet.sessions * fleet.stream_share
 
 
 def _incoming(fleet: Fleet) -> float:
     """At one replica: of clients, and of other replicas."""
-    return _open(fleet) * (1 + fleet.passed_share) / fleet.replicas
+    calls = fleet.calls_per_s * fleet.server_s
+    return (calls + _listening(fleet) * (1 + fleet.passed_share)) / fleet.replicas
 
 
 # As it grows

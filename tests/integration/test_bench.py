@@ -5,7 +5,7 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from mooring.runtimes.containers.spec import ContainerSpec, creation
 from tests.containers.engines import RealDocker
 from tests.hosting import hosting
 from tests.mcp_client import McpClient, client_of
+from tests.raw_server import Asked, Wire, answer, raw_server
 from tests.support import within
 
 MIB = 1024 * 1024
@@ -167,6 +168,44 @@ async def test_the_generator_spreads_its_calls_over_several(built: Path, child: 
         assert lost["errors"] > 0 and "404" in lost["complaint"], "who has no such session says so"
         opened = [await counted(one, "sessions_opened_total") for one in metrics]
         assert [now - then for now, then in zip(opened, before, strict=True)] == [0, 0, 8]
+
+
+@pytest.mark.parametrize("clients", [1, 3, 4])
+@pytest.mark.parametrize("places", [2, 3])
+async def test_calls_of_a_client_go_to_several_in_turn_and_its_session_stays(
+    built: Path, places: int, clients: int
+) -> None:
+    """Also where the number of clients is a multiple of theirs."""
+    went: dict[str, list[int]] = {}  # session → where its calls came, in order
+    ways: dict[Wire, set[str]] = {}  # connection → whose calls came there
+    begun: dict[str, int] = {}
+
+    def at(place: int) -> Callable[[Asked, Wire], Awaitable[bytes]]:
+        async def serve(asked: Asked, wire: Wire) -> bytes:
+            if asked.method == "DELETE" or "id" not in asked.message:
+                return answer(status="202 Accepted")
+            result = {"jsonrpc": "2.0", "id": asked.message["id"], "result": {}}
+            if asked.message["method"] == "initialize":
+                begun[session := f"session-{len(begun)}"] = place
+                return answer(result, Mcp_Session_Id=session)
+            session = asked.headers["mcp-session-id"]
+            went.setdefault(session, []).append(place)
+            ways.setdefault(wire, set()).add(session)
+            return answer(result)
+
+        return serve
+
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(raw_server(at(place))) for place in range(places)]
+        where = ",".join(f"127.0.0.1:{server.port}" for server in servers)
+        many = str(clients)
+        report = await generate(built, "http", where, "-c", many, "-s", many, "-n", str(30 * clients))
+    assert (report["calls"], report["errors"]) == (30 * clients, 0)
+    assert list(begun.values()) == [number % places for number in range(clients)]
+    assert went.keys() == begun.keys()
+    for session, came in went.items():
+        assert came == [(begun[session] + number) % places for number in range(len(came))]
+    assert [len(sessions) for sessions in ways.values()] == [1] * clients * places
 
 
 async def test_the_generator_counts_the_events_of_a_stream(built: Path, child: str) -> None:

@@ -1,257 +1,465 @@
-"""Requests that are passed on without a task: what comes of each, and that nothing of them is left.
-
-A client asks us over real HTTP; what it asks is passed on to a replica that answers to the byte.
-"""
+"""Requests that are passed on by a link: what comes of each, and that nothing of them is left."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from mooring.http.client import ClientResponse
 from mooring.replicas.errands import Outcome
-from mooring.replicas.forwarding import WHOLE_BYTES, Forwarding
-from mooring.replicas.membership import Membership
-from mooring.replicas.passing import Passing
-from mooring.replicas.policy import ReplicaPolicy
-from mooring.replicas.records import Replica
-from mooring.replicas.seal import Seal
-from mooring.wire.http import Exchange, Head, Request, Response
-from tests.http_client import Answer, Held, Peer, echo, post, serving
-from tests.raw_server import LAST_CHUNK, Asked, Wire, answer, chunk, raw_server, stream_head
+from mooring.replicas.link_frames import (
+    HEADS_KEPT,
+    MAX_BODY_BYTES,
+    PIECE_BYTES,
+    WINDOW_BYTES,
+    Kind,
+    parts,
+)
+from mooring.wire.http import Exchange, Response
+from tests.http_client import Held, Peer, echo, get, post, serving
+from tests.replicas.linked import NAME, Desk, Other, Scripted, asked, linked
 from tests.support import on_both_loops, until, within
 
-NAME = "other"
-
-
-class Desk:
-    """Our end: passes on what a client asks, and keeps what came of it."""
-
-    def __init__(self, other_port: int) -> None:
-        self.other = Replica(f"http://127.0.0.1:{other_port}")
-        self.forwarding = Forwarding(Seal(b"key", lambda: 0.0), ReplicaPolicy(), lambda: "me")
-        self.membership = cast("Membership", SimpleNamespace(address_of=self._address_of, on_dead=None))
-        self.passing = Passing(self.forwarding, self.membership)
-        self.ended: list[Outcome | ClientResponse] = []
-        self.refused: list[Exchange] = []
-        self.passing_back: list[asyncio.Task[Outcome]] = []
-
-    async def _address_of(self, _: str) -> Replica:
-        return self.other
-
-    async def open(self) -> None:
-        """What is passed on at once needs a connection that is there."""
-        await self.forwarding._client(self.other).connect()
-
-    def __call__(self, exchange: Exchange) -> None:
-        def on_end(result: Outcome | ClientResponse) -> None:
-            self.ended.append(result)
-            if isinstance(result, ClientResponse):
-                work = self.passing.pass_back(NAME, exchange, result)
-                self.passing_back.append(asyncio.ensure_future(work))
-            elif result is not Outcome.ANSWERED:
-                exchange.respond(Response(500, result.name.encode()))
-
-        if not self.passing.hand_now(NAME, self.other, exchange, on_end):
-            self.refused.append(exchange)
-            exchange.respond(Response(500, b"no connection"))
-
-
-@asynccontextmanager
-async def desk(other_port: int) -> AsyncIterator[tuple[Desk, Peer]]:
-    there = Desk(other_port)
-    await there.open()
-    try:
-        async with within(30), serving(there) as served:
-            yield there, await served.peer()
-        await until(lambda: there.passing.errands == 0)
-    finally:
-        await there.passing.aclose()
-        await there.forwarding.aclose()
-
-
-async def asked(peer: Peer, body: bytes = b"{}") -> Answer:
-    peer.send(post(body, "/mcp"))
-    return await peer.answer()
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n"
+AT_ONCE = 300
 
 
 @on_both_loops
-async def test_short_answers_come_back_on_one_connection() -> None:
-    async with serving(echo) as other, desk(other.port) as (there, peer):
-        for size in (0, 1, 1000, WHOLE_BYTES - len("POST /mcp  ")):
+async def test_answers_come_back_on_one_connection_whole() -> None:
+    other = Other(echo)
+    async with linked(other) as scene:
+        peer = await scene.served.peer()
+        for size in (0, 1, 1000, PIECE_BYTES - 11, PIECE_BYTES, MAX_BODY_BYTES):
             said = await asked(peer, b"x" * size)
             assert (said.status, said.body) == (200, b"POST /mcp  " + b"x" * size)
-        assert len(other.all_connections) == 1
-        assert there.ended == [Outcome.ANSWERED] * 4
-        assert there.passing.forwards == 4
+            assert said.headers["content-length"] == str(size + 11)
+        assert (other.opened, scene.other.listener.connections) == (1, 1)
+        assert scene.desk.passing.forwards == 6
+        assert scene.desk.ended == []
 
 
-async def test_without_a_connection_that_is_free_nothing_is_sent() -> None:
+@on_both_loops
+async def test_many_at_once_share_it() -> None:
+    other = Other(echo)
+    async with linked(other) as scene:
+        body = b"x" * (MAX_BODY_BYTES - 100)
+        peers = [await scene.served.peer() for _ in range(AT_ONCE)]
+        for number, peer in enumerate(peers):
+            peer.send(post(b"%d " % number + body, "/mcp"))
+        for number, peer in enumerate(peers):
+            said = await peer.answer()
+            if said.body != b"no link":  # so much waits to be sent that no more is taken
+                assert said.body == b"POST /mcp  %d " % number + body
+        assert scene.desk.unsent < AT_ONCE
+        assert other.opened == 1
+        assert (await asked(peers[0])).body == b"POST /mcp  {}"
+
+
+@on_both_loops
+async def test_answers_are_heard_while_the_other_does_not_listen() -> None:
+    """Otherwise two that both wait for the other to read would wait for ever."""
+    other = Scripted()
+    async with linked(other) as scene:
+        first = await scene.served.peer()
+        first.send(post(b"{}", "/mcp"))
+        [(_, number, _, _)] = await other.hears(Kind.CALL)
+        other.socket.hold()
+        link = scene.desk.forwarding._links.usable(scene.desk.other.address)
+        assert link is not None
+        for peer in [await scene.served.peer() for _ in range(AT_ONCE)]:
+            peer.send(post(b"x" * MAX_BODY_BYTES, "/mcp"))
+        await until(lambda: not link._socket.writable)
+        other.batch.put(Kind.ANSWER, number, parts(200, len(HEAD)), HEAD + b"{}")
+        assert (await first.answer()).body == b"{}"
+        assert not link._socket.writable
+        other.socket.abort()
+
+
+async def test_a_slow_call_lets_nobody_wait() -> None:
     app = Held()
-    async with serving(app) as other, desk(other.port) as (there, peer), serving(there) as served:
-        second = await served.peer()
-        peer.send(post(b"1", "/mcp"))
+    async with linked(Other(app)) as scene:
+        slow, quick = await scene.served.peer(), await scene.served.peer()
+        slow.send(post(b"slow", "/mcp"))
         await app.count(1)
-        assert (await asked(second, b"2")).body == b"no connection"
+        quick.send(post(b"quick", "/mcp"))
+        echo((await app.count(2))[1])
+        assert (await quick.answer()).body == b"POST /mcp  quick"
         echo(app.exchanges[0])
-        assert (await peer.answer()).body == b"POST /mcp  1"
-        await app.count(1)
+        assert (await slow.answer()).body == b"POST /mcp  slow"
+
+
+async def test_only_so_many_are_under_way_on_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.replicas.link_asking.MAX_UNDER_WAY", 2)
+    app = Held()
+    async with linked(Other(app)) as scene:
+        peers = [await scene.served.peer() for _ in range(3)]
+        for count, peer in enumerate(peers[:2], start=1):
+            peer.send(post(b"{}", "/mcp"))
+            await app.count(count)
+        assert (await asked(peers[2])).body == b"no link"
+        for exchange, peer in zip(tuple(app.exchanges), peers, strict=False):
+            echo(exchange)
+            await peer.answer()
+        assert await asked_of(app, peers[2]) == b"again"
+
+
+@on_both_loops
+async def test_a_stream_is_passed_back_as_it_comes() -> None:
+    app = Held()
+    async with linked(Other(app)) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        [there] = await app.count(1)
+        there.start(200, [(b"content-type", b"text/event-stream")])
+        head = await peer.head()
+        assert head.headers["content-type"] == "text/event-stream"
+        pieces = peer.chunks()
+        for said in (b"one", b"two"):
+            there.write(said)
+            assert await anext(pieces) == said
+        there.end()
+        assert [piece async for piece in pieces] == []
+        assert (await asked_of(app, peer)) == b"again"
+        assert scene.desk.ended == []
+
+
+async def asked_of(app: Held, peer: Peer) -> bytes:
+    """One more call on the same connection."""
+    count = len(app.exchanges) + 1
+    peer.send(post(b"{}", "/mcp"))
+    (await app.count(count))[-1].respond(Response(200, b"again"))
+    return (await peer.answer()).body
+
+
+@on_both_loops
+async def test_whoever_does_not_read_holds_up_nobody_but_himself() -> None:
+    whole = bytes(range(256)) * (256 * 128)  # 8 MiB: far more than sockets hold
+    app = Held()
+    async with linked(Other(app)) as scene:
+        lazy, other = await scene.served.peer(), await scene.served.peer()
+        lazy.send(post(b"{}", "/mcp"))
+        [there] = await app.count(1)
+        there.respond(Response(200, whole))
+        assert await asked_of(app, other) == b"again"
+        answer = scene.other.listener  # what is left of the long answer waits where it was made
+        assert answer.unsent_bytes < WINDOW_BYTES + PIECE_BYTES
+        assert (await lazy.answer()).body == whole
+
+
+@on_both_loops
+async def test_whoever_makes_a_stream_hears_when_its_client_has_caught_up() -> None:
+    app = Held()
+    async with linked(Other(app)) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        [there] = await app.count(1)
+        caught_up = asyncio.Event()
+        there.on_writable = caught_up.set
+        there.start(200, [])
+        wrote = 0
+
+        def keeps_up() -> bool:
+            return there.writable
+
+        while keeps_up():
+            there.write(b"x" * 10_000)
+            wrote += 1
+            await asyncio.sleep(0)
+            assert wrote < 10_000, "it has no bound"
+        reading = asyncio.ensure_future(peer.answer())
+        await caught_up.wait()
+        assert keeps_up()
+        there.end()
+        assert (await reading).body == b"x" * 10_000 * wrote
 
 
 REPLIES = {
-    "another has it": (answer(b"", "421 Misdirected Request"), False, Outcome.NOT_DONE),
-    "it does not know us": (answer(b"", "401 Unauthorized"), False, Outcome.NOT_DONE),
-    "it does not let us in": (answer(b"", "403 Forbidden"), False, Outcome.NOT_DONE),
-    "it went in order": (b"", False, Outcome.UNANSWERED),
-    "it went in disorder": (b"", True, Outcome.LOST),
-    "the head is cut": (answer(b"{}")[:20], False, Outcome.UNANSWERED),
-    "the body is cut": (answer(b"{}")[:-1], False, Outcome.LOST),
-    "garbage": (b"SSH-2.0-OpenSSH\r\n", False, Outcome.LOST),
+    "another has it": 421,
+    "it does not know us": 401,
+    "it does not let us in": 403,
 }
 
 
 @on_both_loops
 @pytest.mark.parametrize("what", REPLIES)
-async def test_what_is_known_of_a_request_that_was_not_answered(what: str) -> None:
-    reply, is_cut, outcome = REPLIES[what]
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_what_the_other_did_not_do(what: str, is_whole: bool) -> None:
+    def app(exchange: Exchange) -> None:
+        if is_whole:
+            exchange.respond(Response(REPLIES[what]))
+        else:
+            exchange.start(REPLIES[what], [])
 
-    async def script(_: Asked, wire: Wire) -> None:
-        wire.send(reply)
-        wire.cut() if is_cut else wire.close()
+    other = Other(app)
+    async with linked(other) as scene:
+        assert (await asked(await scene.served.peer())).body == Outcome.NOT_DONE.name.encode()
+        assert scene.desk.ended == [Outcome.NOT_DONE]
+        assert scene.desk.passing.forwards == 0
+        await until(lambda: not other.link.under_way)
 
-    async with raw_server(script) as other, desk(other.port) as (there, peer):
-        assert (await asked(peer)).body == outcome.name.encode()
-        assert there.ended == [outcome]
+
+@on_both_loops
+@pytest.mark.parametrize("how", ["cut", "closed", "call cut", "garbage", "not ours to hear"])
+async def test_what_may_have_been_done(how: str) -> None:
+    other = Scripted()
+    async with linked(other) as scene:
+        peers = [await scene.served.peer() for _ in range(3)]
+        for peer in peers:
+            peer.send(post(b"{}", "/mcp"))
+        calls = await other.hears(Kind.CALL, 3)
+        if how == "cut":
+            other.socket.abort()
+        elif how == "closed":
+            other.socket.close(1001, "")
+        elif how == "call cut":
+            for call in calls:
+                other.batch.put(Kind.CUT, call[1])
+        elif how == "garbage":
+            other.socket.send(b"garbage")
+        else:
+            other.batch.put(Kind.CALL, 1)
+        for peer in peers:
+            assert (await peer.answer()).body == Outcome.LOST.name.encode()
+        assert scene.desk.ended == [Outcome.LOST] * 3
+
+
+@on_both_loops
+@pytest.mark.parametrize("how", ["cut", "call cut"])
+async def test_a_stream_that_is_cut_is_visibly_so(how: str) -> None:
+    other = Scripted()
+    async with linked(other) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        [(_, number, _, _)] = await other.hears(Kind.CALL)
+        head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n"
+        other.batch.put(Kind.BEGIN, number, parts(200, len(head)), head)
+        other.batch.put(Kind.PIECE, number, 0, b"3\r\none\r\n")
+        await peer.head()
+        pieces = peer.chunks()
+        assert await anext(pieces) == b"one"
+        other.socket.abort() if how == "cut" else other.batch.put(Kind.CUT, number)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await anext(pieces)
+        assert scene.desk.ended == []
+
+
+@on_both_loops
+async def test_goodbye_says_what_was_looked_at() -> None:
+    other = Scripted()
+    async with linked(other) as scene:
+        peers = [await scene.served.peer() for _ in range(3)]
+        for count, peer in enumerate(peers, start=1):
+            peer.send(post(b"{}", "/mcp"))
+            await other.hears(Kind.CALL, count)
+        other.batch.put(Kind.GOODBYE, 1)
+        for peer in peers[1:]:
+            assert (await peer.answer()).body == Outcome.NOT_DONE.name.encode()
+        assert (await asked(peers[1])).body == b"no link"
+        other.batch.put(Kind.ANSWER, 1, parts(200, len(HEAD)), HEAD + b"{}")
+        assert (await peers[0].answer()).body == b"{}"
+        assert scene.desk.ended == [Outcome.NOT_DONE] * 2
+
+
+@on_both_loops
+async def test_one_that_leaves_answers_what_it_has_taken_and_no_more() -> None:
+    app = Held()
+    other = Other(app)
+    async with linked(other) as scene:
+        first, second = await scene.served.peer(), await scene.served.peer()
+        first.send(post(b"1", "/mcp"))
+        await app.count(1)
+        other.link.leave()
+        other.link.leave()
+        second.send(post(b"2", "/mcp"))  # sent before, or after goodbye was heard
+        said = (await second.answer()).body
+        assert said in (b"no link", Outcome.NOT_DONE.name.encode())
+        echo(app.exchanges[0])
+        assert (await first.answer()).body == b"POST /mcp  1"
+        await until(lambda: not other.links)
+        assert len(app.exchanges) == 1
+        await until(lambda: scene.other.listener.connections == 0)
+
+
+async def test_one_that_leaves_and_has_nothing_closes_at_once() -> None:
+    other = Other(echo)
+    async with linked(other):
+        other.link.leave()
+        await until(lambda: not other.links)
+
+
+@on_both_loops
+async def test_the_other_hears_that_a_client_has_gone() -> None:
+    app = Held()
+    async with linked(Other(app)) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        await app.count(1)
+        peer.reset()
+        await app.count_gone(1)
+        assert scene.desk.ended == []
+        assert scene.desk.passing.forwards == 0
+
+
+@on_both_loops
+async def test_the_other_hears_that_we_have_gone() -> None:
+    app = Held()
+    async with linked(Other(app)) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        await app.count(1)
+        await scene.desk.forwarding.aclose()
+        await app.count_gone(1)
+        assert (await peer.answer()).body == Outcome.LOST.name.encode()
+
+
+async def test_one_whose_lease_has_run_out_is_waited_for_no_longer() -> None:
+    app = Held()
+    async with linked(Other(app)) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        await app.count(1)
+        scene.desk.membership.on_dead("somebody else")
+        scene.desk.membership.on_dead(NAME)
+        assert (await peer.answer()).body == Outcome.LOST.name.encode()
+        await app.count_gone(1)
+
+
+async def test_one_that_goes_on_without_redis_is_waited_for() -> None:
+    app = Held()
+    other = Other(app)
+    other.lives = True
+    async with linked(other) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        await app.count(1)
+        scene.desk.membership.on_dead(NAME)
+        await until(lambda: not scene.desk.passing._asking)
+        echo(app.exchanges[0])
+        assert (await peer.answer()).body == b"POST /mcp  {}"
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    app = Held()
+    async with linked(Other(app)) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        await app.count(1)
+        await scene.desk.passing.aclose()
+        assert scene.desk.passing.errands == 0
+        await app.count_gone(1)
 
 
 @on_both_loops
 async def test_that_another_does_not_believe_us_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """And once more if it has believed us meanwhile."""
-    refusals = ["401 Unauthorized", "403 Forbidden", "401 Unauthorized"]
-    statuses = iter([*refusals, "200 OK", *refusals])
-
-    async def script(_: Asked, wire: Wire) -> bytes:
-        return answer(b"{}", next(statuses))
+    statuses = iter([401, 403, 401, 200, 401, 403])
 
     def told() -> list[str]:
         untrusted = [one for one in caplog.records if getattr(one, "event", "") == "replica_untrusted"]
         return [f"{one.levelname} {one.replica}" for one in untrusted]  # type: ignore[attr-defined]
 
     caplog.clear()
-    async with raw_server(script) as other, desk(other.port) as (there, peer):
+    async with linked(Other(lambda exchange: exchange.respond(Response(next(statuses))))) as scene:
+        peer = await scene.served.peer()
+        for _ in range(3):
+            await asked(peer)
+        assert told() == [f"WARNING {NAME}"]
+        for _ in range(3):
+            await asked(peer)
+        assert told() == [f"WARNING {NAME}"] * 2
+
+
+# What goes ahead of a call
+
+
+async def test_a_head_is_told_once_and_again_when_its_seal_is_another() -> None:
+    other = Scripted()
+    async with linked(other) as scene:
+        peer = await scene.served.peer()
+        for count, (principal, later_s) in enumerate(
+            [("alice", 0), ("alice", 0), ("bob", 0), ("bob", 31), ("bob", 0)], start=1
+        ):
+            scene.desk.principal = principal
+            scene.desk.wall.now_s += later_s
+            peer.send(post(b"{}", "/mcp", "Authorization: secret\r\nConnection: keep-alive\r\nX: 1\r\n"))
+            number = (await other.hears(Kind.CALL, count))[-1][1]
+            other.batch.put(Kind.ANSWER, number, parts(200, len(HEAD)), HEAD + b"{}")
+            await peer.answer()
+        heads = [head[3].decode().lower() for head in other.of(Kind.HEAD)]
+        assert [call[2] for call in other.of(Kind.CALL)] == [1, 1, 2, 3, 3]
+        sealed_for = [head.partition("mooring-replica: ")[2].split()[2] for head in heads]
+        assert sealed_for == ["alice", "bob", "bob"]
+        assert all("authorization" not in head and "connection" not in head for head in heads)
+        assert all("\r\nx: 1\r\n" in head for head in heads)
+
+
+async def test_of_heads_the_last_are_known_to_both() -> None:
+    app = Held()
+    other = Other(app)
+    async with linked(other) as scene:
+        peer = await scene.served.peer()
+        assert await asked_of(app, peer) == b"again"
+        link = scene.desk.forwarding._links.usable(scene.desk.other.address)
+        assert link is not None
+        for number in range(HEADS_KEPT):
+            link.put_head(b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" % number)
+        assert await asked_of(app, peer) == b"again"
+        assert len(other.link._heads) == HEADS_KEPT
+
+
+# Without a link
+
+
+async def test_what_a_link_does_not_carry() -> None:
+    async with linked(Other(echo)) as scene:
+        peer = await scene.served.peer()
+        assert (await asked(peer, b"x" * (MAX_BODY_BYTES + 1))).body == b"no link"
+        old = await scene.served.peer()
+        old.send(b"POST /mcp HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}")
+        assert (await old.answer()).body == b"no link"
+        peer.send(get("/mcp").replace(b"GET", b"HEAD"))
+        assert (await peer.answer(to_head=True)).status == 500
+        assert scene.desk.unsent == 3
+
+
+async def test_where_there_are_no_links_they_are_asked_for_seldom() -> None:
+    now = 0.0
+    asked_for = 0
+
+    def app(exchange: Exchange) -> None:
+        nonlocal asked_for
+        asked_for += 1
+        exchange.respond(Response(404))
+
+    async with within(30), serving(app) as other:
+        desk = Desk(other.port, lambda: now)
+        links = desk.forwarding._links
         for times in (1, 2):
-            for _ in refusals:
-                assert (await asked(peer)).body == Outcome.NOT_DONE.name.encode()
-                await there.open()
-            assert told() == [f"WARNING {NAME}"] * times
-            if times == 1:
-                assert (await asked(peer)).body == b"{}"
-    assert there.ended == [*[Outcome.NOT_DONE] * 3, Outcome.ANSWERED, *[Outcome.NOT_DONE] * 3]
+            for _ in range(5):
+                assert links.usable(desk.other.address) is None
+                await until(lambda: not links._opening)
+            assert asked_for == times
+            now += 11
+        await desk.aclose()
 
 
-@on_both_loops
-async def test_a_long_answer_is_passed_back_as_it_comes() -> None:
-    go_on = asyncio.Event()
-
-    async def script(_: Asked, wire: Wire) -> None:
-        wire.send(stream_head() + chunk(b"one"))
-        await go_on.wait()
-        wire.send(chunk(b"two") + LAST_CHUNK)
-
-    async with raw_server(script) as other, desk(other.port) as (there, peer):
-        peer.send(post(b"{}", "/mcp"))
-        head = await peer.head()
-        assert head.headers["content-type"] == "text/event-stream"
-        pieces = peer.chunks()
-        assert await anext(pieces) == b"one"
-        go_on.set()
-        assert [piece async for piece in pieces] == [b"two"]
-        assert [await task for task in there.passing_back] == [Outcome.ANSWERED]
+async def test_one_that_broke_is_opened_again() -> None:
+    other = Other(echo)
+    async with linked(other) as scene:
+        now = 1e9
+        scene.desk.forwarding._links._clock = lambda: now
+        other.link._socket.abort()
+        await until(lambda: not scene.desk.forwarding._links._links)
+        await scene.desk.open()
+        assert (await asked(await scene.served.peer())).body == b"POST /mcp  {}"
+        assert other.opened == 2
 
 
-@on_both_loops
-async def test_an_answer_that_is_longer_than_short_is_whole() -> None:
-    async with serving(echo) as other, desk(other.port) as (there, peer):
-        said = await asked(peer, b"x" * WHOLE_BYTES)
-        assert said.body == b"POST /mcp  " + b"x" * WHOLE_BYTES
-        assert isinstance(there.ended[0], ClientResponse)
-
-
-@on_both_loops
-async def test_the_other_hears_that_a_client_has_gone() -> None:
-    app = Held()
-    async with serving(app) as other, desk(other.port) as (there, peer):
-        peer.send(post(b"{}", "/mcp"))
-        await app.count(1)
-        peer.reset()
-        await app.count_gone(1)
-        assert there.ended == []
-
-
-async def test_one_whose_lease_has_run_out_is_waited_for_no_longer() -> None:
-    async def script(asked: Asked, wire: Wire) -> bytes | None:
-        if "holds" in asked.target:
-            return answer(b"no")
-        await wire.closed_by_peer()
-        return None
-
-    async with raw_server(script) as other, desk(other.port) as (there, peer):
-        peer.send(post(b"{}", "/mcp"))
-        await until(lambda: len(other.requests) == 1)
-        there.membership.on_dead("somebody else")
-        there.membership.on_dead(NAME)
-        assert (await peer.answer()).body == Outcome.LOST.name.encode()
-
-
-async def test_one_that_goes_on_without_redis_is_waited_for() -> None:
-    release = asyncio.Event()
-
-    async def script(asked: Asked, wire: Wire) -> bytes | None:
-        if "holds" in asked.target:
-            release.set()
-            return answer(b"yes")
-        await release.wait()
-        return answer(b"{}")
-
-    async with raw_server(script) as other, desk(other.port) as (there, peer):
-        peer.send(post(b"{}", "/mcp"))
-        await until(lambda: len(other.requests) == 1)
-        there.membership.on_dead(NAME)
-        assert (await peer.answer()).body == b"{}"
-
-
-async def test_closing_ends_what_is_under_way() -> None:
-    app = Held()
-    async with serving(app) as other, desk(other.port) as (there, peer):
-        peer.send(post(b"{}", "/mcp"))
-        await app.count(1)
-        await there.passing.aclose()
-        assert there.passing.errands == 0
-        await app.count_gone(1)
-
-
-async def test_requests_that_share_a_head_are_each_sealed_for_their_own_principal() -> None:
-    got: list[str] = []
-
-    async def script(asked: Asked, _: Wire) -> bytes:
-        got.append(asked.headers["mooring-replica"])
-        return answer(b"{}")
-
-    head = Head("POST", "/mcp", "", [(b"x", b"1"), (b"authorization", b"secret"), (b"connection", b"x")])
-    async with raw_server(script) as other:
-        there = Desk(other.port)
-        for principal in ("alice", "bob", "alice"):
-            await there.open()
-            sent = there.forwarding.send_now(Request(head, b"{}", principal=principal), there.other)
-            assert sent is not None
-            client, connection = sent
-            await connection.head()
-            await until(lambda connection=connection: connection.is_complete)  # type: ignore[misc]
-            client.give_back(connection)
-        await there.forwarding.aclose()
-        assert [value.split()[2] for value in got] == ["alice", "bob", "alice"]
-        assert all("authorization" not in one.headers for one in other.requests)
-        assert all(one.headers["x"] == "1" for one in other.requests)
+async def test_closing_while_one_is_opened() -> None:
+    async with within(30):
+        accepted = asyncio.Event()
+        server = await asyncio.start_server(lambda reader, writer: accepted.set(), "127.0.0.1", 0)
+        async with server:
+            desk = Desk(server.sockets[0].getsockname()[1])
+            assert desk.forwarding._links.usable(desk.other.address) is None
+            await accepted.wait()
+            await desk.aclose()
+            assert not desk.forwarding._links._opening

@@ -126,6 +126,14 @@ def test_before_the_first_run_there_is_none() -> None:
     assert results.recorded("full") is None
 
 
+@pytest.mark.usefixtures("shelf")
+def test_a_row_that_was_given_up_is_left_out_of_a_run_kept_before() -> None:
+    results.record(sample_run(), "full")
+    results.recorded_path("full").write_bytes(as_json(rows=[first_row(), first_row(id="guess")]))
+    kept = results.recorded("full")
+    assert kept is not None and [one.id for one in kept.rows] == [first_row()["id"]]
+
+
 @pytest.mark.parametrize("kind", ["full", "quick"])
 def test_a_run_kept_here_can_be_read(kind: Kind) -> None:
     kept = results.recorded(kind)

@@ -68,8 +68,7 @@ class Replicated:
 
     def vouch(self, request: Request) -> str | None:
         """For whom another replica asks."""
-        voucher = self._seal.read(request)
-        return voucher.principal if voucher is not None else None
+        return self._seal.vouch(request)
 
     @property
     def is_ready(self) -> bool:
@@ -121,6 +120,10 @@ class Replicated:
         tell.counter("redis_commands_total", "Questions to Redis.", [({}, latency.commands)])
         tell.counter("redis_failures_total", "Those that it did not answer.", [({}, latency.failures)])
         tell.counter("redis_seconds_total", "Time that they took.", [({}, round(latency.seconds, 6))])
+
+    def hang_up(self) -> None:
+        """Other replicas hear that no more is taken."""
+        self.front.hang_up()
 
     def begin_drain(self) -> None:
         """Take nothing any more, and let go of sessions as they come to rest."""

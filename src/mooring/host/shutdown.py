@@ -47,6 +47,10 @@ class Replicated(Protocol):
         """Let go of sessions as they come to rest."""
         ...
 
+    def hang_up(self) -> None:
+        """Other replicas hear that no more is taken."""
+        ...
+
     def hold_calls(self) -> None:
         """Give the others a rest."""
         ...
@@ -111,6 +115,8 @@ async def shut_down(
     listener.stop_accepting(SPREAD_S)
     # 4
     proxy.hang_up()
+    if replicated is not None:
+        replicated.hang_up()
     left_s = None if calls_s is None else max(0.0, calls_s - (clock() - begun))
     await until(stop, left_s, _drained(listener, proxy, replicated))
     # 5

@@ -164,23 +164,6 @@ class Client:
         """Open a connection for the next request: can the server be reached at all? Raises NotSent."""
         self.give_back(await self._connection())
 
-    @property
-    def has_idle(self) -> bool:
-        """Is there perhaps a connection that can be used at once?"""
-        return bool(self._idle)
-
-    def take_idle(self) -> ClientConnection | None:
-        """A connection that can be used at once. Whoever has it gives it back, or makes a response of it.
-
-        None: one would have to be opened, or waited for: see `request`.
-        """
-        if self._closed or not self._idle or not self._places.take_now():
-            return None
-        connection = self._pop_idle()
-        if connection is None:
-            self._places.give_back()
-        return connection
-
     def give_back(self, connection: ClientConnection) -> None:
         """Keep a connection for the next request, or close it."""
         # Whoever waits for a place takes one in a moment.

@@ -4,8 +4,6 @@ Invariants:
 - `fault` is set once, when the connection has ended under an answer; whoever waits hears of it.
 - A body that is not taken fills `_pieces` up to the high-water mark; then the socket is not read.
 - `idle` holds exactly while another request may be sent.
-- Whoever waits for news is a coroutine (`head`, `piece`), or a function that is called (`on_news`) and looks
-  at `answer`, `is_complete` and `fault` itself.
 """
 
 import asyncio
@@ -14,7 +12,6 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Callable
 from typing import cast
 
 from mooring.http.client_errors import AnswerCut, AnswerLost, BadAnswer, NoAnswer, NotTrusted
@@ -49,7 +46,6 @@ class ClientConnection(asyncio.Protocol):
         self._news = asyncio.Event()
         self._gone = asyncio.Event()
         self._poll: select.poll | None = None
-        self.on_news: Callable[[], None] | None = None
         self.fault: AnswerLost | NotTrusted | None = None
         self.idle_since = 0.0
 
@@ -85,23 +81,6 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(body)
         else:
             self._transport.write(request + body)
-
-    @property
-    def answer(self) -> tuple[int, Headers] | None:
-        """Status and headers, if they have come."""
-        return self._head
-
-    @property
-    def is_complete(self) -> bool:
-        """Has the whole answer come?"""
-        return self._complete
-
-    def take_body(self) -> bytes:
-        """Of an answer that is complete, what was not taken."""
-        body = b"".join(self._pieces)
-        self._pieces.clear()
-        self._held_bytes = 0
-        return body
 
     async def head(self) -> tuple[int, Headers]:
         """Status and headers of the answer. Raises AnswerLost, or NotTrusted: the server read nothing."""
@@ -200,8 +179,6 @@ class ClientConnection(asyncio.Protocol):
         except BadAnswer as error:
             self._end(error)
             self._transport.abort()
-        if self.on_news is not None:
-            self.on_news()
 
     def eof_received(self) -> bool:
         """The server sends no more, so there is nothing left to do here."""
@@ -216,8 +193,6 @@ class ClientConnection(asyncio.Protocol):
             self._end(self._fault_of(exc))
         self._gone.set()
         self._news.set()
-        if self.on_news is not None:
-            self.on_news()
 
     # The reader's side.
 

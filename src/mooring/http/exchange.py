@@ -5,6 +5,8 @@ Invariants:
 - An answer is checked and rendered when it is given; only whether the connection closes
   after it is decided when its turn comes, because that depends on what came meanwhile.
 - What is given before its turn is kept in `held`; the connection takes it from there.
+- `relay` is `respond`, and `relay_begin`, `relay_more`, `relay_end` are `start`, `write`, `end`, with the
+  bytes in which another of us has said it: they are not looked at.
 """
 
 import logging
@@ -15,7 +17,7 @@ from msgspec import Struct
 
 from mooring.errors import LocalProtocolError
 from mooring.http.handshake import agree
-from mooring.http.head import render_head
+from mooring.http.head import render_head, render_lines
 from mooring.http.problems import problem
 from mooring.wire.http import Headers, Request, Response
 from mooring.wire.websocket import WebSocket
@@ -154,6 +156,39 @@ class HttpExchange(Struct, eq=False):
         if not self._outlet.gone:
             self.state = ANSWERED
             self._outlet.cut()
+
+    @property
+    def can_relay(self) -> bool:
+        """Does the peer speak as those do whose answers could be relayed?"""
+        return not self.is_http_1_0 and not self._bodiless
+
+    def relay(self, head: bytes, body: bytes) -> None:
+        """Answer whole: a head, all but the empty line, and a body."""
+        self._begin_relay(head, body, ANSWERED)
+
+    def relay_begin(self, head: bytes) -> None:
+        """Answer as a stream: the head says how it is framed."""
+        self._begin_relay(head, b"", STREAMING)
+
+    def _begin_relay(self, head: bytes, body: bytes, state: int) -> None:
+        if not self._may(UNANSWERED, "relayed"):
+            return
+        self.head = [head, *render_lines(self.extra_headers)] if self.extra_headers else (head,)
+        if body:
+            self.held.append(body)
+        self.state = state
+        self._outlet.begin(self)
+
+    def relay_more(self, data: bytes) -> None:
+        """Send some more of it, framed."""
+        if self._may(STREAMING, "relayed to") and data:
+            self._outlet.more(self, data)
+
+    def relay_end(self) -> None:
+        """That was all."""
+        if self._may(STREAMING, "ended"):
+            self.state = ANSWERED
+            self._outlet.finish(self)
 
     def upgrade(self, subprotocol: str) -> WebSocket | None:
         """Make the connection a WebSocket."""

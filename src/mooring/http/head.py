@@ -12,7 +12,7 @@ from http import HTTPStatus
 from mooring.errors import LocalProtocolError
 from mooring.wire.http import Headers
 
-__all__ = ["may_be_sent", "render_head", "render_switch"]
+__all__ = ["may_be_sent", "render_head", "render_lines", "render_switch"]
 
 # In English, wherever we are.
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -48,6 +48,11 @@ def render_head(status: int, headers: Headers, extra: Headers) -> list[bytes]:
     for field in extra:
         lines.append(_lines.get(field) or _line(field))
     return lines
+
+
+def render_lines(headers: Headers) -> list[bytes]:
+    """Fields, each with its line end."""
+    return [_lines.get(field) or _line(field) for field in headers]
 
 
 def render_switch(headers: Headers) -> bytes:

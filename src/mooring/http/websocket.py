@@ -4,7 +4,7 @@ Invariants:
 - It took over from a `Connection`, with its transport and the bytes that nobody had read yet, and
   is in the `upgraded` of the house until the transport is closed. It is drained by the app alone.
 - Reading is paused exactly while something is `_unfed`, or the peer does not read: pongs and answers
-  to a peer that only sends would have no bound.
+  to a peer that only sends would have no bound. (Not so if the app has said `reads_on`.)
 - What arrived and is no message yet counts in the budget of the house. When that is used up, whoever
   holds more than a small message is sent away.
 - Every wait is bounded, by `sweep`: for the rest of a message, for a sign of life, for the peer to read,
@@ -55,6 +55,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._heard = False
         self._is_held = False
         self._is_paused = False
+        self._reads_on = False
         self._is_leaving = False
         """We have said goodbye: what the peer says now comes too late."""
         self._is_over = False
@@ -78,10 +79,15 @@ class WebSocketConnection(asyncio.Protocol):
         # A transport that failed to send knows that the peer has gone a turn before we are told.
         return not self._is_paused and not self._transport.is_closing()
 
-    def expect_binary(self, max_message_bytes: int) -> None:
+    def expect_binary(self, max_message_bytes: int, *, reads_on: bool = False) -> None:
         """Messages are binary, either way."""
         self._frames.expect(max_message_bytes, is_binary=True)
+        self._reads_on = reads_on
         keep_queue_short(self._transport)
+
+    @property
+    def _waits_for_peer(self) -> bool:
+        return self._is_paused and not self._reads_on
 
     def send(self, message: bytes) -> None:
         """Send one message."""
@@ -120,7 +126,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._heard = True
         if self._is_over:
             self._discard(len(data))
-        elif self._unfed or self._is_paused or self._is_held or len(data) > SLICE_BYTES:
+        elif self._unfed or self._waits_for_peer or self._is_held or len(data) > SLICE_BYTES:
             self._unfed = memoryview(bytes(self._unfed) + data if self._unfed else data)
             self._count()
             self._transport.pause_reading()
@@ -148,7 +154,8 @@ class WebSocketConnection(asyncio.Protocol):
         """The peer reads more slowly than we write."""
         self._is_paused = True
         self._house.note_slow(self)
-        self._transport.pause_reading()
+        if not self._reads_on:
+            self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """The peer has caught up."""
@@ -168,14 +175,14 @@ class WebSocketConnection(asyncio.Protocol):
     def _pump(self) -> None:
         """Go on with what had to wait, one slice a turn: others want to be heard too."""
         self._pump_scheduled = False
-        if self._is_paused or self._is_held or self._is_over:
+        if self._waits_for_peer or self._is_held or self._is_over:
             return
         piece, self._unfed = self._unfed[:SLICE_BYTES], self._unfed[SLICE_BYTES:]
         if piece:
             self._feed(piece)
         if self._unfed:
             self._schedule_pump()
-        elif not self._is_paused and not self._transport.is_closing():
+        elif not self._waits_for_peer and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _feed(self, data: bytes | memoryview) -> None:

@@ -1,6 +1,6 @@
-"""A request on its way to another replica and back, without a task of its own: most answers are short.
+"""A request on its way to another replica and back by a link, without a task of its own.
 
-    sent → answered; or over, with an outcome; or its answer is long, and a task goes on with it
+    sent → answered, whole or piece by piece, no faster than the client reads; or over, with an outcome
 
 Whoever sent it hears once how it ended, unless its client has gone: then nobody wants to know.
 """
@@ -8,11 +8,11 @@ Whoever sent it hears once how it ended, unless its client has gone: then nobody
 from collections.abc import Callable
 from enum import Enum
 
-from mooring.http.client import Client, ClientResponse
-from mooring.http.client_connection import ClientConnection
 from mooring.http.client_errors import NoAnswer, NotSent
-from mooring.replicas.forwarding import fields_of_answer, is_short
-from mooring.wire.http import Exchange, Response
+from mooring.http.exchange import HttpExchange
+from mooring.replicas.link_asking import AskingLink
+from mooring.replicas.link_frames import WINDOW_BYTES
+from mooring.replicas.records import Replica
 
 __all__ = ["Errand", "Outcome", "outcome_of"]
 
@@ -35,62 +35,103 @@ def outcome_of(error: Exception) -> Outcome:
 
 
 class Errand:
-    """Has a connection until it is over. `on_end` hears the outcome, or gets an answer that is long."""
+    """See `mooring.replicas.link_asking.Asker`, which this is. `on_end` hears the outcome; None: its client
+    has gone."""
 
-    __slots__ = ("_client", "_connection", "_exchange", "_is_not_done", "_on_end")
+    __slots__ = (
+        "_exchange",
+        "_is_begun",
+        "_is_not_done",
+        "_link",
+        "_number",
+        "_on_end",
+        "_owed_bytes",
+        "_replica",
+        "to",
+    )
 
     def __init__(
         self,
-        exchange: Exchange,
-        client: Client,
-        connection: ClientConnection,
-        is_not_done: Callable[[int], bool],
-        on_end: "Callable[[Errand, Outcome | ClientResponse | None], None]",
+        to: str,
+        exchange: HttpExchange,
+        replica: Replica,
+        is_not_done: Callable[[str, Replica, int], bool],
+        on_end: "Callable[[Errand, Outcome | None], None]",
     ) -> None:
-        """`connection`: the request was just sent there. `is_not_done`: does a status say that nothing was?
-        `on_end` gets None if its client has gone."""
+        """`to`: its name. `is_not_done`: does a status of that replica say that nothing was?"""
+        self.to = to
         self._exchange = exchange
-        self._client = client
-        self._connection = connection
+        self._replica = replica
         self._is_not_done = is_not_done
         self._on_end = on_end
-        connection.on_news = self._look
-        exchange.on_disconnect = self.cancel
+        self._is_begun = False
+        self._owed_bytes = 0
+
+    def set_out(self, link: AskingLink, head: int) -> None:
+        """Go."""
+        self._link = link
+        self._number = link.call(head, self._exchange.request.body, self)
+        self._exchange.on_disconnect = self.cancel
 
     def cancel(self) -> None:
-        """Its client has gone: closing the connection tells the other."""
-        self._let_go()
-        self._on_end(self, None)
+        """Its client has gone."""
+        self._link.cancel(self._number)
+        self._end(None)
 
     def give_up(self) -> None:
         """The other has gone."""
-        self._end(Outcome.LOST)
+        self._link.cancel(self._number)
+        self.on_lost()
 
-    def _look(self) -> None:
-        connection = self._connection
-        answer = connection.answer
-        if answer is None:
-            if connection.fault is not None:
-                self._end(outcome_of(connection.fault))
-            return
-        status, headers = answer
-        if self._is_not_done(status):
+    # For the link.
+
+    def on_answer(self, status: int, head: bytes, body: bytes) -> None:
+        """See `Asker`."""
+        if self._is_not_done(self.to, self._replica, status):
             self._end(Outcome.NOT_DONE)
-        elif not is_short(headers):
-            connection.on_news = self._exchange.on_disconnect = None
-            self._on_end(self, ClientResponse(self._client, connection, status, headers))
-        elif connection.is_complete:
-            body = connection.take_body()
+        else:
             self._end(Outcome.ANSWERED)
-            self._exchange.respond(Response(status, body, fields_of_answer(headers)))
-        elif connection.fault is not None:
-            self._end(outcome_of(connection.fault))
+            self._exchange.relay(head, body)
 
-    def _end(self, outcome: Outcome) -> None:
-        self._let_go()
+    def on_begin(self, status: int, head: bytes) -> None:
+        """See `Asker`."""
+        if self._is_not_done(self.to, self._replica, status):
+            self._link.cancel(self._number)
+            self._end(Outcome.NOT_DONE)
+            return
+        self._is_begun = True
+        self._exchange.on_writable = self._catch_up
+        self._exchange.relay_begin(head)
+
+    def on_piece(self, data: bytes) -> None:
+        """See `Asker`."""
+        self._exchange.relay_more(data)
+        self._owed_bytes += len(data)
+        if self._owed_bytes >= WINDOW_BYTES // 2 and self._exchange.writable:
+            self._catch_up()
+
+    def on_end(self) -> None:
+        """See `Asker`."""
+        self._end(Outcome.ANSWERED)
+        self._exchange.relay_end()
+
+    def on_not_done(self) -> None:
+        """See `Asker`."""
+        self._end(Outcome.NOT_DONE)
+
+    def on_lost(self) -> None:
+        """See `Asker`."""
+        if not self._is_begun:
+            self._end(Outcome.LOST)
+            return
+        self._end(Outcome.ANSWERED)
+        self._exchange.abort()  # visibly incomplete: an event stream is resumed, wherever its events are
+
+    def _catch_up(self) -> None:
+        owed, self._owed_bytes = self._owed_bytes, 0
+        if owed:
+            self._link.credit(self._number, owed)
+
+    def _end(self, outcome: Outcome | None) -> None:
+        self._exchange.on_disconnect = self._exchange.on_writable = None
         self._on_end(self, outcome)
-
-    def _let_go(self) -> None:
-        """A connection whose answer has not come to its end is closed by that."""
-        self._connection.on_news = self._exchange.on_disconnect = None
-        self._client.give_back(self._connection)

@@ -1,6 +1,7 @@
 """Passing a request on to the replica that has its session, and its answer back: both as they are.
 
-- A request is passed on once, over a connection that is kept. What is not known to be unsent is never sent
+- A request is passed on once, over a connection that is kept: one that it has for itself (`send`); or, if it
+  is a small POST, one that it shares with others (`link_to`). What is not known to be unsent is never sent
   again.
 - Answers of a known and small length are passed on whole, all else piece by piece, no faster than the client
   reads.
@@ -17,10 +18,12 @@ from urllib.parse import quote
 
 from mooring.errors import MooringError
 from mooring.http.client import Client, ClientResponse
-from mooring.http.client_connection import ClientConnection
 from mooring.http.client_errors import AnswerLost
 from mooring.http.client_limits import ClientLimits
 from mooring.http.origin import parse_url
+from mooring.replicas.link_asking import AskingLink
+from mooring.replicas.link_frames import MAX_BODY_BYTES
+from mooring.replicas.links import Links
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Replica
 from mooring.replicas.seal import Seal
@@ -68,12 +71,12 @@ def is_short(headers: Headers) -> bool:
     return length.isdigit() and int(length) <= WHOLE_BYTES
 
 
-class _SealedHead(NamedTuple):
-    """The head of a request as it is passed on, all but its length, and for whom."""
+class _Told(NamedTuple):
+    """The head of a request that was sent ahead of it, on which link, and the number it has there."""
 
-    address: str
+    link: AskingLink
     seal: tuple[bytes, bytes]
-    head: bytes
+    number: int
 
 
 class Forwarding:
@@ -85,33 +88,27 @@ class Forwarding:
         self._policy = policy
         self._name = name
         self._clients: dict[str, Client] = {}
+        self._links = Links(NEIGHBOURS_PATH, lambda: seal.header(name(), ""), policy)
 
     async def send(self, request: Request, to: Replica) -> ClientResponse:
         """Pass it on; the head of the answer. Raises NotSent, AnswerLost."""
         headers = [*fields_to_pass_on(request.headers, JUDGED), self._seal_for(request)]
         return await self._client(to).request(request.method, _target(request), headers, request.body)
 
-    def send_now(self, request: Request, to: Replica) -> tuple[Client, ClientConnection] | None:
-        """Pass a POST on at once: the connection on which it went. None: none is free, nothing was sent."""
-        client = self._client(to)
-        if not client.has_idle:
+    def link_to(self, to: Replica, request: Request) -> tuple[AskingLink, int] | None:
+        """A link that takes this request now, and the number of its head there. None: nothing was sent."""
+        link = self._links.usable(to.address)
+        if link is None or len(request.body) > MAX_BODY_BYTES:
             return None
-        head = self._sealed_head(request, to, client)
-        connection = client.take_idle()
-        if connection is None:
-            return None
-        connection.send(b"%bContent-Length: %d\r\n\r\n" % (head, len(request.body)), request.body)
-        return client, connection
-
-    def _sealed_head(self, request: Request, to: Replica, client: Client) -> bytes:
-        """Made once for all requests that share a head, as those of one client do."""
+        # Sent ahead once for all requests that share a head, as those of one client do.
         seal = self._seal_for(request)
-        known: _SealedHead | None = request.head.notes.get(self)
-        if known is None or known.seal is not seal or known.address != to.address:
+        told: _Told | None = request.head.notes.get(self)
+        if told is None or told.link is not link or told.seal is not seal or not link.knows_head(told.number):
             headers = [*fields_to_pass_on(request.headers, JUDGED), seal]
-            head = client.encode_head(request.method, _target(request), headers)
-            known = request.head.notes[self] = _SealedHead(to.address, seal, head)
-        return known.head
+            head = self._client(to).encode_head(request.method, _target(request), headers)
+            number = link.put_head(head + b"Content-Length: 0\r\n\r\n")
+            told = request.head.notes[self] = _Told(link, seal, number)
+        return link, told.number
 
     def _seal_for(self, request: Request) -> tuple[bytes, bytes]:
         return self._seal.header(self._name(), request.principal)
@@ -178,7 +175,7 @@ class Forwarding:
 
     async def aclose(self) -> None:
         """Let go of all of them."""
-        await asyncio.gather(*(client.aclose() for client in self._clients.values()))
+        await asyncio.gather(self._links.aclose(), *(client.aclose() for client in self._clients.values()))
         self._clients.clear()
 
 

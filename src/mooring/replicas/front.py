@@ -22,7 +22,6 @@ from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from mooring.errors import Unavailable
-from mooring.http.client import ClientResponse
 from mooring.proxy.addressing import SESSION_FIELD, is_call, request_state_of, session_id_of
 from mooring.proxy.proxy import RESUMED, Proxy
 from mooring.proxy.session import Session
@@ -30,6 +29,8 @@ from mooring.replicas import answers
 from mooring.replicas.errands import Outcome
 from mooring.replicas.forwarding import MISDIRECTED, NEIGHBOURS_PATH, Forwarding
 from mooring.replicas.holdings import SEPARATOR, Holdings
+from mooring.replicas.link_answering import AnsweringLink
+from mooring.replicas.link_frames import SUBPROTOCOL
 from mooring.replicas.membership import Membership
 from mooring.replicas.passing import Passing
 from mooring.replicas.policy import ReplicaPolicy
@@ -102,6 +103,9 @@ class Front:
         """Paths of this process: whoever asks for one needs no session, and no Redis."""
         self._is_ending = False
         """What waits here is not done here any more."""
+        self._links: set[AnsweringLink] = set()
+        """From other replicas."""
+        self._is_hanging_up = False
 
     @property
     def under_way(self) -> int:
@@ -347,27 +351,20 @@ class Front:
         if HEADER in exchange.request.head.fields or not self._may_pass_on_to(seen, exchange.request):
             return False
 
-        def on_end(result: Outcome | ClientResponse) -> None:
-            if result is not Outcome.ANSWERED:
-                self._go_on(exchange, id, seen, result)
+        def on_end(outcome: Outcome) -> None:
+            self._go_on(exchange, id, seen, outcome)
 
         self._known.move_to_end(id)
         return self._passing.hand_now(seen.known.owner, seen.replica, exchange, on_end)
 
-    def _go_on(self, exchange: Exchange, id: str, seen: _Seen, result: Outcome | ClientResponse) -> None:
-        """With what was sent, but could not be answered at once."""
+    def _go_on(self, exchange: Exchange, id: str, seen: _Seen, outcome: Outcome) -> None:
+        """With what was handed over, and not answered."""
 
         async def work() -> None:
-            if isinstance(result, Outcome):
-                outcome = result
-            else:
-                outcome = await self._passing.pass_back(seen.known.owner, exchange, result)
             if not await self._settle(exchange, id, seen.known, outcome, seen.replica):
                 await self._find_way(exchange, id)
 
-        task = self._begin(exchange, work())
-        if isinstance(result, ClientResponse):
-            task.add_done_callback(lambda _: result.close())  # it may be cancelled before it begins
+        self._begin(exchange, work())
 
     async def _settle(
         self, exchange: Exchange, id: str, known: _Known, outcome: Outcome, asked: Replica
@@ -453,8 +450,11 @@ class Front:
 
     def _answer_neighbour(self, exchange: Exchange) -> None:
         request = exchange.request
-        if request.method != "POST" or not self._is_passed_on(request):
+        if not self._is_passed_on(request) or request.method not in ("GET", "POST"):
             exchange.respond(Response(404))
+            return
+        if request.method == "GET":
+            self._open_link(exchange)
             return
         asked = parse_qs(request.query)
         if rest := asked.get("rest"):
@@ -464,7 +464,22 @@ class Front:
             says = names[0] in self._membership.names and self._holdings.holds and not self.is_draining
         exchange.respond(Response(200, b"yes" if says else b"no"))
 
+    def _open_link(self, exchange: Exchange) -> None:
+        """Requests of many come on one connection."""
+        socket = exchange.upgrade(SUBPROTOCOL)
+        if socket is not None:
+            link = AnsweringLink(socket, exchange.request, self, self._seal.vouch, self._links.discard)
+            self._links.add(link)
+            if self._is_hanging_up:
+                link.leave()
+
     # Ending
+
+    def hang_up(self) -> None:
+        """Whoever passes calls on to us by a link hears that no more are taken, and which were."""
+        self._is_hanging_up = True
+        for link in tuple(self._links):
+            link.leave()
 
     async def release_all(self) -> None:
         """Until no session is ours any more, each as soon as it rests. Cancelled at the deadline.

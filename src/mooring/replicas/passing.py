@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.http.exchange import HttpExchange
 from mooring.replicas.errands import Errand, Outcome, outcome_of
 from mooring.replicas.forwarding import MISDIRECTED, UNTRUSTED, Forwarding
 from mooring.replicas.membership import Membership
@@ -26,8 +27,8 @@ class Passing:
         self._forwarding = forwarding
         self._membership = membership
         self._bounds: dict[str, set[asyncio.Timeout]] = {}
-        self._errands: dict[Errand, str] = {}
-        """Those that are under way, and to whom."""
+        self._errands: set[Errand] = set()
+        """Those that are under way."""
         self._told: set[str] = set()
         """With whom there is trouble, of which the log has been told."""
         self.forwards = 0
@@ -52,37 +53,29 @@ class Passing:
         name: str,
         replica: Replica,
         exchange: Exchange,
-        on_end: Callable[[Outcome | ClientResponse], None],
+        on_end: Callable[[Outcome], None],
     ) -> bool:
-        """Hand a POST over if a connection is free; `on_end` hears what came of it, or has a long answer to
-        pass on (`pass_back`). False: nothing was sent."""
-        sent = self._forwarding.send_now(exchange.request, replica)
-        if sent is None:
+        """Hand a POST over if there is a link for it; `on_end` hears what came of it, if that is not an
+        answer. False: nothing was sent."""
+        if not isinstance(exchange, HttpExchange) or not exchange.can_relay:
+            return False
+        way = self._forwarding.link_to(replica, exchange.request)
+        if way is None:
             return False
 
-        def is_not_done(status: int) -> bool:
-            return status == MISDIRECTED or self._is_untrusted(name, replica, status)
+        def over(errand: Errand, outcome: Outcome | None) -> None:
+            self._errands.discard(errand)
+            self.forwards += outcome not in (None, Outcome.NOT_DONE)
+            if outcome not in (None, Outcome.ANSWERED):
+                on_end(outcome)
 
-        def over(errand: Errand, result: Outcome | ClientResponse | None) -> None:
-            del self._errands[errand]
-            if result is not None:
-                self.forwards += result is not Outcome.NOT_DONE
-                on_end(result)
-
-        self._errands[Errand(exchange, *sent, is_not_done, over)] = name
+        errand = Errand(name, exchange, replica, self._is_not_done, over)
+        self._errands.add(errand)
+        errand.set_out(*way)
         return True
 
-    async def pass_back(self, name: str, exchange: Exchange, response: ClientResponse) -> Outcome:
-        """The answer to what was handed over, piece by piece."""
-        self._answering.add(exchange)
-        try:
-            async with self._while_alive(name):
-                await self._answer(exchange, response)
-        except (AnswerLost, TimeoutError) as error:
-            return outcome_of(error)
-        finally:
-            self._answering.discard(exchange)
-        return Outcome.ANSWERED
+    def _is_not_done(self, name: str, replica: Replica, status: int) -> bool:
+        return status == MISDIRECTED or self._is_untrusted(name, replica, status)
 
     async def hand_to(
         self, name: str, replica: Replica, exchange: Exchange, *, not_done: Container[int] = (MISDIRECTED,)
@@ -143,7 +136,7 @@ class Passing:
     def _give_up(self, name: str) -> None:
         """It has no lease: whoever waits for it waits no longer, unless it may act all the same."""
         self._told.discard(name)
-        if self._bounds.get(name) or name in self._errands.values():
+        if self._bounds.get(name) or any(errand.to == name for errand in self._errands):
             task = asyncio.get_running_loop().create_task(self._give_up_if_dead(name))
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
@@ -159,7 +152,7 @@ class Passing:
         for bound in self._bounds.get(name, ()):
             if not bound.expired():
                 bound.reschedule(now)
-        for errand in [errand for errand, to in self._errands.items() if to == name]:
+        for errand in [errand for errand in self._errands if errand.to == name]:
             errand.give_up()
 
     def give_up_all(self) -> None:

@@ -9,8 +9,9 @@ Rules:
 - `send` and `close` are allowed at any time; once the connection closes they do nothing.
 - `on_closed(code, reason)` is called exactly once, when nothing can be sent or heard any more: with the
   code of whoever closed it, or `LOST` if nobody said a word.
-- `writable` is false while the peer reads too slowly; meanwhile it is not read either, so whoever does
-  not take answers asks no questions. `on_writable` is called when it turns true again.
+- `writable` is false while the peer reads too slowly; meanwhile it is not read either (but see
+  `expect_binary`), so whoever does not take answers asks no questions. `on_writable` is called when it
+  turns true again.
 - Callbacks are called from the event loop, never from inside `send` or `close`.
 """
 
@@ -57,8 +58,12 @@ class WebSocket(Protocol):
         """What the peer has not read, so far as we still hold it."""
         ...
 
-    def expect_binary(self, max_message_bytes: int) -> None:
-        """Messages are binary, either way, and those that come no longer than this."""
+    def expect_binary(self, max_message_bytes: int, *, reads_on: bool = False) -> None:
+        """Messages are binary, either way, and those that come no longer than this.
+
+        `reads_on`: the peer is read also while it does not read. For one of the two ends, if what the other
+        says is bounded: if neither reads, neither goes on.
+        """
         ...
 
     def send(self, message: bytes) -> None:

@@ -3,11 +3,14 @@
 import asyncio
 import json
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from mooring.replicas.forwarding import NEIGHBOURS_PATH
+from mooring.replicas.link_frames import SUBPROTOCOL
 from mooring.replicas.seal import SPAN_S, Seal
 from mooring.wire.sse import EventDecoder
 from tests.e2e.mooring import DEMO, Mooring
@@ -66,6 +69,50 @@ async def test_nobody_but_a_replica_is_believed(store: Server, ledger: Ledger) -
         headers = {"mooring-replica": "x 1 local " + "0" * 64}
         async with McpClient(fleet.ports[0], path="/.mooring/replica", headers=headers) as stranger:
             assert (await stranger.raw("POST", b"{}")).status == 404
+
+
+async def test_nobody_but_a_replica_has_a_link(store: Server, ledger: Ledger) -> None:
+    asks = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==",
+        "Sec-WebSocket-Protocol": SUBPROTOCOL,
+    }
+    async with running_fleet(1, store, ledger.command) as fleet:
+        for seal in ({}, {"mooring-replica": "x 1 local " + "0" * 64}):
+            async with McpClient(fleet.ports[0], path=NEIGHBOURS_PATH, headers={**asks, **seal}) as stranger:
+                assert (await stranger.raw("GET")).status == 404
+
+
+async def test_calls_that_are_passed_on_share_one_connection(store: Server, ledger: Ledger) -> None:
+    """And each is executed once; the answers are those of the one that was asked."""
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, AsyncExitStack() as stack:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        clients = [await stack.enter_async_context(Roaming(fleet.ports)) for _ in range(20)]
+        for client in clients:
+            client.go_only_to(owner)
+            await client.initialize()
+            client.go_only_to(other)
+            await client.mark(f"first-{client.session}")
+        async with within():
+            while await gauge(owner, "mooring_websockets") == 0:
+                await clients[0].ask("ping")
+        answers = await asyncio.gather(
+            *(client.mark(f"{n}-{client.session}") for client in clients for n in range(5))
+        )
+        assert len({answer["result"]["pid"] for answer in answers}) == len(clients)
+        assert set(ledger.marks().values()) == {1}
+        assert len(ledger.marks()) == 6 * len(clients)
+        assert await gauge(owner, "mooring_websockets") == 1
+
+
+async def gauge(replica: Mooring, name: str) -> float:
+    """One figure of its metrics."""
+    async with McpClient(port_of(replica), path="/metrics") as reader:
+        text = (await reader.raw("GET")).body.decode()
+    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
 
 
 @pytest.mark.slow  # a minute

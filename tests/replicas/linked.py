@@ -133,10 +133,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def linked(other: Other) -> AsyncIterator[Scene]:
+async def linked(other: Other, clock: Callable[[], float] | None = None) -> AsyncIterator[Scene]:
     """With a link that is open."""
     async with within(60), serving(other) as there:
-        desk = Desk(there.port)
+        desk = Desk(there.port, clock)
         try:
             await desk.open()
             async with serving(desk) as served:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from mooring.http.limits import Limits
 from mooring.replicas.errands import Outcome
 from mooring.replicas.link_frames import (
     HEADS_KEPT,
@@ -84,6 +85,25 @@ async def test_a_slow_call_lets_nobody_wait() -> None:
         assert (await quick.answer()).body == b"POST /mcp  quick"
         echo(app.exchanges[0])
         assert (await slow.answer()).body == b"POST /mcp  slow"
+
+
+async def test_a_slow_call_may_be_the_first_on_its_link() -> None:
+    """It may take longer than a WebSocket waits for its first message."""
+    now = 0.0
+    app = Held()
+    async with linked(Other(app), lambda: now) as scene:
+        peer = await scene.served.peer()
+        peer.send(post(b"slow", "/mcp"))
+        await app.count(1)
+        sockets = scene.desk.forwarding._links._sockets
+        assert sockets is not None
+        [socket] = sockets._house.upgraded
+        await until(lambda: socket._messages)
+        socket.sweep(now)
+        now += Limits().keep_alive_timeout_s
+        socket.sweep(now)
+        echo(app.exchanges[0])
+        assert (await peer.answer()).body == b"POST /mcp  slow"
 
 
 async def test_only_so_many_are_under_way_on_a_link(monkeypatch: pytest.MonkeyPatch) -> None:

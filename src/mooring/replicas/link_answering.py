@@ -65,6 +65,8 @@ class AnsweringLink:
         socket.expect_binary(MAX_MESSAGE_BYTES)
         socket.on_message = self._on_message
         socket.on_closed = self._on_socket_closed
+        # The first answer may take longer than a WebSocket waits for its first message.
+        self.batch.put(HELLO, 0)
 
     def leave(self) -> None:
         """What comes from now on is not looked at, and the other knows it. Idempotent."""

@@ -141,7 +141,7 @@ class AskingLink:
         elif kind in (BEGIN, PIECE):
             if (asker := self._under_way.get(number)) is not None:
                 asker.on_begin(parts_of(value)[0], payload) if kind == BEGIN else asker.on_piece(payload)
-        else:
+        elif kind != HELLO:
             raise RemoteProtocolError(f"it says what only we say ({kind})", code="bad_link")
 
     def _on_socket_closed(self, code: int, reason: str) -> None:

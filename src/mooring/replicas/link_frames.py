@@ -2,8 +2,8 @@
 
     KIND:1 NUMBER:8 VALUE:4 LENGTH:4 PAYLOAD
 
-    who asks    HELLO                         the first word: without one nobody waits long
-                HEAD    of a head             the head of requests to come, as HTTP has it
+    both        HELLO                         the first word: without one nobody waits long
+    who asks    HEAD    of a head             the head of requests to come, as HTTP has it
                 CALL    of a call, head       one request; its body
                 CREDIT  of a call, bytes      so many more of its answer may come
                 CANCEL  of a call             nobody wants its answer

@@ -348,8 +348,11 @@ class Front:
 
     def _pass_on_now(self, exchange: Exchange, id: str, seen: _Seen) -> bool:
         """To where it was the last time. False: that takes a task."""
-        if HEADER in exchange.request.head.fields or not self._may_pass_on_to(seen, exchange.request):
+        request = exchange.request
+        if HEADER in request.head.fields or not self._may_pass_on_to(seen, request):
             return False
+        if request.path == NEIGHBOURS_PATH:
+            return False  # with our seal on it, it would be us who asks
 
         def on_end(outcome: Outcome) -> None:
             self._go_on(exchange, id, seen, outcome)
@@ -450,7 +453,8 @@ class Front:
 
     def _answer_neighbour(self, exchange: Exchange) -> None:
         request = exchange.request
-        if not self._is_passed_on(request) or request.method not in ("GET", "POST"):
+        # A replica that asks for itself asks for nobody. One that passes on what somebody asks does not.
+        if self._seal.vouch(request) != "" or request.method not in ("GET", "POST"):
             exchange.respond(Response(404))
             return
         if request.method == "GET":

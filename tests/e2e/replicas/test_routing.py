@@ -71,6 +71,32 @@ async def test_nobody_but_a_replica_is_believed(store: Server, ledger: Ledger) -
             assert (await stranger.raw("POST", b"{}")).status == 404
 
 
+async def test_no_replica_says_for_a_client_what_replicas_say_to_each_other(
+    store: Server, ledger: Ledger
+) -> None:
+    """What is passed on is sealed: whoever could choose that path would speak as a replica."""
+    async with (
+        running_fleet(2, store, ledger.command, *LEASE) as fleet,
+        Roaming(fleet.ports) as client,
+    ):
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        client.go_only_to(other)
+        async with within():
+            while await gauge(owner, "mooring_websockets") == 0:
+                await client.ask("ping")
+        client.path = f"{NEIGHBOURS_PATH}?holds=somebody"
+        assert (await client.raw("POST", b"{}")).status == 404
+        client.path = "/mcp"
+        client.go_only_to(owner)
+        await client.raw("DELETE")
+        client.go_only_to(other)
+        client.path = f"{NEIGHBOURS_PATH}?holds=somebody"
+        assert (await client.raw("POST", b"{}")).status == 404
+
+
 async def test_nobody_but_a_replica_has_a_link(store: Server, ledger: Ledger) -> None:
     asks = {
         "Connection": "Upgrade",

@@ -241,6 +241,33 @@ async def test_what_may_have_been_done(how: str) -> None:
         assert scene.desk.ended == [Outcome.LOST] * 3
 
 
+OUT_OF_ORDER = {
+    "an end without a beginning": [Kind.END],
+    "a piece without a beginning": [Kind.PIECE],
+    "two beginnings": [Kind.BEGIN, Kind.BEGIN],
+    "all of it after a beginning": [Kind.BEGIN, Kind.ANSWER],
+}
+
+
+@pytest.mark.parametrize("what", OUT_OF_ORDER)
+async def test_whoever_answers_out_of_order_is_waited_for_no_longer(what: str) -> None:
+    other = Scripted()
+    async with linked(other) as scene:
+        asking, waiting = await scene.served.peer(), await scene.served.peer()
+        for count, peer in enumerate((asking, waiting), start=1):
+            peer.send(post(b"{}", "/mcp"))
+            await other.hears(Kind.CALL, count)
+        for kind in OUT_OF_ORDER[what]:
+            value = 0 if kind == Kind.END else parts(200, len(HEAD))
+            other.batch.put(kind, 1, value, b"" if kind == Kind.END else HEAD)
+        assert (await waiting.answer()).body == Outcome.LOST.name.encode()
+        if OUT_OF_ORDER[what][0] == Kind.BEGIN:
+            assert await asking.reader.read() == HEAD + b"\r\n"  # and the connection is cut
+        else:
+            assert (await asking.answer()).body == Outcome.LOST.name.encode()
+        await until(lambda: other.closed == [1008])
+
+
 @on_both_loops
 @pytest.mark.parametrize("how", ["cut", "call cut"])
 async def test_a_stream_that_is_cut_is_visibly_so(how: str) -> None:

@@ -40,13 +40,13 @@ class Errand:
 
     __slots__ = (
         "_exchange",
-        "_is_begun",
         "_is_not_done",
         "_link",
         "_number",
         "_on_end",
         "_owed_bytes",
         "_replica",
+        "is_begun",
         "to",
     )
 
@@ -64,7 +64,7 @@ class Errand:
         self._replica = replica
         self._is_not_done = is_not_done
         self._on_end = on_end
-        self._is_begun = False
+        self.is_begun = False
         self._owed_bytes = 0
 
     def set_out(self, link: AskingLink, head: int) -> None:
@@ -99,7 +99,7 @@ class Errand:
             self._link.cancel(self._number)
             self._end(Outcome.NOT_DONE)
             return
-        self._is_begun = True
+        self.is_begun = True
         self._exchange.on_writable = self._catch_up
         self._exchange.relay_begin(head)
 
@@ -121,7 +121,7 @@ class Errand:
 
     def on_lost(self) -> None:
         """See `Asker`."""
-        if not self._is_begun:
+        if not self.is_begun:
             self._end(Outcome.LOST)
             return
         self._end(Outcome.ANSWERED)

@@ -43,6 +43,9 @@ class Asker(Protocol):
     """Who waits for the answer to a call. One of `on_answer`, `on_end`, `on_not_done` and `on_lost` is the
     last that it hears; unless it cancels."""
 
+    is_begun: bool
+    """It has heard `on_begin`."""
+
     def on_answer(self, status: int, head: bytes, body: bytes) -> None:
         """All of it."""
         ...
@@ -128,7 +131,9 @@ class AskingLink:
     def _take(self, frame: Frame) -> None:
         kind, number, value, payload = frame
         if kind == ANSWER:
-            if (asker := self._under_way.pop(number, None)) is not None:
+            if (asker := self._under_way.get(number)) is not None:
+                _check(not asker.is_begun)
+                del self._under_way[number]
                 status, head_bytes = parts_of(value)
                 asker.on_answer(status, payload[:head_bytes], payload[head_bytes:])
         elif kind == GOODBYE:
@@ -136,10 +141,13 @@ class AskingLink:
             for later in [one for one in self._under_way if one > number]:
                 self._under_way.pop(later).on_not_done()
         elif kind in (END, CUT):
-            if (asker := self._under_way.pop(number, None)) is not None:
+            if (asker := self._under_way.get(number)) is not None:
+                _check(asker.is_begun or kind == CUT)
+                del self._under_way[number]
                 asker.on_end() if kind == END else asker.on_lost()
         elif kind in (BEGIN, PIECE):
             if (asker := self._under_way.get(number)) is not None:
+                _check(asker.is_begun == (kind == PIECE))
                 asker.on_begin(parts_of(value)[0], payload) if kind == BEGIN else asker.on_piece(payload)
         elif kind != HELLO:
             raise RemoteProtocolError(f"it says what only we say ({kind})", code="bad_link")
@@ -154,3 +162,9 @@ class AskingLink:
         under_way, self._under_way = self._under_way, {}
         for asker in under_way.values():
             asker.on_lost()
+
+
+def _check(is_in_order: bool) -> None:
+    """Otherwise whoever waits for the answer would be told that it has it, and wait for ever."""
+    if not is_in_order:
+        raise RemoteProtocolError("an answer begins twice, or not at all", code="bad_link")

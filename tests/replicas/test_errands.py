@@ -488,6 +488,19 @@ async def test_where_there_are_no_links_they_are_asked_for_seldom() -> None:
         await desk.aclose()
 
 
+@on_both_loops
+async def test_nothing_is_said_behind_our_own_goodbye() -> None:
+    """It would not be sent, and be told to be lost."""
+    other = Scripted()
+    async with linked(other) as scene:
+        link = scene.desk.forwarding._links.usable(scene.desk.other.address)
+        assert link is not None
+        other.socket.hold()
+        link._socket.close(1011, "a message could not be taken")
+        assert (await asked(await scene.served.peer())).body == b"no link"
+        other.socket.go_on()
+
+
 async def test_one_that_broke_is_opened_again() -> None:
     other = Other(echo)
     async with linked(other) as scene:

@@ -76,8 +76,9 @@ class WebSocketConnection(asyncio.Protocol):
     @property
     def writable(self) -> bool:
         """The peer keeps up."""
-        # A transport that failed to send knows that the peer has gone a turn before we are told.
-        return not self._is_paused and not self._transport.is_closing()
+        # A transport that failed to send knows that the peer has gone a turn before we are told. And behind
+        # our own goodbye nothing is sent.
+        return not self._is_paused and not self._is_leaving and not self._transport.is_closing()
 
     def expect_binary(self, max_message_bytes: int, *, reads_on: bool = False) -> None:
         """Messages are binary, either way."""

@@ -74,6 +74,30 @@ async def test_answers_are_heard_while_the_other_does_not_listen() -> None:
         other.socket.abort()
 
 
+@on_both_loops
+async def test_whoever_sends_much_elsewhere_does_not_end_a_link() -> None:
+    """Calls on links are small, each of its own client; and small ones are always read."""
+    app = Held()
+    async with linked(Other(app)) as scene:
+        first = await scene.served.peer()
+        first.send(post(b"{}", "/mcp"))
+        await app.count(1)
+        budget = scene.other.listener._house.budget
+        budget.taken_bytes += budget.limit_bytes
+        peers = [await scene.served.peer() for _ in range(8)]
+        for peer in peers:
+            peer.send(post(b"x" * MAX_BODY_BYTES, "/mcp"))
+        desk = scene.desk
+        await until(lambda: desk.ended or len(app.exchanges) + desk.unsent == 1 + len(peers))
+        assert (desk.ended, desk.unsent < len(peers)) == ([], True)
+        for exchange in app.exchanges:
+            exchange.respond(Response(200))
+        assert (await first.answer()).status == 200
+        budget.taken_bytes -= budget.limit_bytes
+        assert budget.taken_bytes == 0
+        assert desk.ended == []
+
+
 async def test_a_slow_call_lets_nobody_wait() -> None:
     app = Held()
     async with linked(Other(app)) as scene:

@@ -6,7 +6,7 @@ Invariants:
 - Reading is paused exactly while something is `_unfed`, or the peer does not read: pongs and answers
   to a peer that only sends would have no bound. (Not so if the app has said `reads_on`.)
 - What arrived and is no message yet counts in the budget of the house. When that is used up, whoever
-  holds more than a small message is sent away.
+  holds more than a small message is sent away. (Not so if it is of many.)
 - Every wait is bounded, by `sweep`: for the rest of a message, for a sign of life, for the peer to read,
   for its goodbye.
 """
@@ -56,6 +56,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._is_held = False
         self._is_paused = False
         self._reads_on = False
+        self._is_of_many = False
         self._is_leaving = False
         """We have said goodbye: what the peer says now comes too late."""
         self._is_over = False
@@ -80,10 +81,13 @@ class WebSocketConnection(asyncio.Protocol):
         # our own goodbye nothing is sent.
         return not self._is_paused and not self._is_leaving and not self._transport.is_closing()
 
-    def expect_binary(self, max_message_bytes: int, *, reads_on: bool = False) -> None:
+    def expect_binary(
+        self, max_message_bytes: int, *, reads_on: bool = False, is_of_many: bool = False
+    ) -> None:
         """Messages are binary, either way."""
         self._frames.expect(max_message_bytes, is_binary=True)
         self._reads_on = reads_on
+        self._is_of_many = is_of_many
         keep_queue_short(self._transport)
 
     @property
@@ -191,7 +195,8 @@ class WebSocketConnection(asyncio.Protocol):
         messages = frames.feed(data)
         if self._held_bytes or frames.is_unfinished:
             self._count()
-            if self._house.budget.is_exceeded and self._held_bytes > FREE_BODY_BYTES:
+            is_small = self._held_bytes <= FREE_BODY_BYTES or self._is_of_many
+            if self._house.budget.is_exceeded and not is_small:
                 frames.fail(TRY_AGAIN_LATER, "too much is being sent here at the same time; try again")
         if frames.has_output:
             self._flush()

@@ -62,7 +62,7 @@ class AnsweringLink:
         self._heads: dict[int, Head | Refusal] = {}
         self._last = 0
         self._is_leaving = False
-        socket.expect_binary(MAX_MESSAGE_BYTES)
+        socket.expect_binary(MAX_MESSAGE_BYTES, is_of_many=True)
         socket.on_message = self._on_message
         socket.on_closed = self._on_socket_closed
         # The first answer may take longer than a WebSocket waits for its first message.

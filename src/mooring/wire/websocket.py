@@ -58,11 +58,14 @@ class WebSocket(Protocol):
         """What the peer has not read, so far as we still hold it."""
         ...
 
-    def expect_binary(self, max_message_bytes: int, *, reads_on: bool = False) -> None:
+    def expect_binary(
+        self, max_message_bytes: int, *, reads_on: bool = False, is_of_many: bool = False
+    ) -> None:
         """Messages are binary, either way, and those that come no longer than this.
 
         `reads_on`: the peer is read also while it does not read. For one of the two ends, if what the other
-        says is bounded: if neither reads, neither goes on.
+        says is bounded: if neither reads, neither goes on. `is_of_many`: what comes is small words of many,
+        of whom none is to suffer because others send too much.
         """
         ...
 

@@ -9,6 +9,7 @@ from mooring.replicas.errands import Outcome
 from mooring.replicas.link_frames import (
     HEADS_KEPT,
     MAX_BODY_BYTES,
+    MAX_HEAD_BYTES,
     PIECE_BYTES,
     WINDOW_BYTES,
     Kind,
@@ -476,6 +477,22 @@ async def test_of_heads_the_last_are_known_to_both() -> None:
         assert len(other.link._heads) == HEADS_KEPT
 
 
+async def test_heads_are_told_for_as_long_as_a_link_lives() -> None:
+    """A call names its head by four bytes: tens of thousands of clients need more of them in two months."""
+    app = Held()
+    other = Other(app)
+    async with linked(other) as scene:
+        link = scene.desk.forwarding._links.usable(scene.desk.other.address)
+        assert link is not None
+        link._heads = 2**32 - 2
+        peer = await scene.served.peer()
+        for number in range(3):
+            scene.desk.principal = f"alice{number}"
+            assert await asked_of(app, peer) == b"again"
+            assert app.exchanges[-1].request.principal == scene.desk.principal
+        assert link._heads == 2**32 + 1
+
+
 # Without a link
 
 
@@ -483,12 +500,14 @@ async def test_what_a_link_does_not_carry() -> None:
     async with linked(Other(echo)) as scene:
         peer = await scene.served.peer()
         assert (await asked(peer, b"x" * (MAX_BODY_BYTES + 1))).body == b"no link"
+        long_head = f"X: {'x' * MAX_HEAD_BYTES}\r\n"
+        assert (await asked(peer, extra=long_head)).body == b"no link"
         old = await scene.served.peer()
         old.send(b"POST /mcp HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}")
         assert (await old.answer()).body == b"no link"
         peer.send(get("/mcp").replace(b"GET", b"HEAD"))
         assert (await peer.answer(to_head=True)).status == 500
-        assert scene.desk.unsent == 3
+        assert scene.desk.unsent == 4
 
 
 async def test_where_there_are_no_links_they_are_asked_for_seldom() -> None:

@@ -10,6 +10,7 @@ from mooring.http.origin import parse_url
 from mooring.http.websocket_client import ClientSockets
 from mooring.replicas.forwarding import NEIGHBOURS_PATH
 from mooring.replicas.link_frames import (
+    HEADS_KEPT,
     MAX_BODY_BYTES,
     MAX_MESSAGE_BYTES,
     PIECE_BYTES,
@@ -167,6 +168,11 @@ def _two_heads(me: Asking) -> None:
     me.batch.put(Kind.HEAD, 2, 0, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
 
 
+def _scattered_heads(me: Asking) -> None:
+    for number in range(HEADS_KEPT + 1):
+        me.head(number * (HEADS_KEPT + 1) + 2)
+
+
 def _cut_short(me: Asking) -> None:
     me.messages.append(b"\x03")
 
@@ -178,6 +184,7 @@ FAULTS = [
     _not_its_word,
     _unfinished_head,
     _two_heads,
+    _scattered_heads,
     _cut_short,
 ]
 

@@ -22,7 +22,7 @@ from mooring.http.client_errors import AnswerLost
 from mooring.http.client_limits import ClientLimits
 from mooring.http.origin import parse_url
 from mooring.replicas.link_asking import AskingLink
-from mooring.replicas.link_frames import MAX_BODY_BYTES
+from mooring.replicas.link_frames import MAX_BODY_BYTES, MAX_HEAD_BYTES
 from mooring.replicas.links import Links
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Replica
@@ -106,6 +106,8 @@ class Forwarding:
         if told is None or told.link is not link or told.seal is not seal or not link.knows_head(told.number):
             headers = [*fields_to_pass_on(request.headers, JUDGED), seal]
             head = self._client(to).encode_head(request.method, _target(request), headers)
+            if len(head) > MAX_HEAD_BYTES:
+                return None
             number = link.put_head(head + b"Content-Length: 0\r\n\r\n")
             told = request.head.notes[self] = _Told(link, seal, number)
         return link, told.number

@@ -15,6 +15,7 @@ from mooring.http.limits import Limits
 from mooring.http.problems import Refusal
 from mooring.http.reader import RequestReader
 from mooring.replicas.link_frames import (
+    HEAD_NAMES,
     HEADS_KEPT,
     MAX_BODY_BYTES,
     MAX_MESSAGE_BYTES,
@@ -95,8 +96,10 @@ class AnsweringLink:
         if kind == CALL:
             self._serve(number, value, payload)
         elif kind == HEAD:
-            self._heads[number] = _read_head(payload)
-            self._heads.pop(number - HEADS_KEPT, None)
+            self._heads[number % HEAD_NAMES] = _read_head(payload)
+            self._heads.pop((number - HEADS_KEPT) % HEAD_NAMES, None)
+            if len(self._heads) > HEADS_KEPT:
+                raise RemoteProtocolError("heads are not numbered one by one", code="bad_link")
         elif kind == CREDIT:
             if (answer := self.under_way.get(number)) is not None:
                 answer.grant(value)

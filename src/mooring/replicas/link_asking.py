@@ -12,6 +12,7 @@ from typing import Protocol
 
 from mooring.errors import RemoteProtocolError
 from mooring.replicas.link_frames import (
+    HEAD_NAMES,
     HEADS_KEPT,
     MAX_MESSAGE_BYTES,
     Batch,
@@ -106,7 +107,7 @@ class AskingLink:
         """Ask; the number of the call. From here on it counts as sent."""
         self._calls = number = self._calls + 1
         self._under_way[number] = asker
-        self._batch.put(CALL, number, head, body)
+        self._batch.put(CALL, number, head % HEAD_NAMES, body)
         return number
 
     def credit(self, number: int, count: int) -> None:

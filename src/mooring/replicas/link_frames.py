@@ -27,7 +27,9 @@ from mooring.errors import RemoteProtocolError
 
 __all__ = [
     "HEADS_KEPT",
+    "HEAD_NAMES",
     "MAX_BODY_BYTES",
+    "MAX_HEAD_BYTES",
     "MAX_MESSAGE_BYTES",
     "PIECE_BYTES",
     "SUBPROTOCOL",
@@ -41,12 +43,17 @@ __all__ = [
 ]
 
 SUBPROTOCOL = "mooring.replica.1"
+MAX_HEAD_BYTES = 4 * 1024
+"""Of a head that is sent ahead: many are kept, for as long as the link lives. A listener remembers none that
+is longer either."""
 MAX_BODY_BYTES = 64 * 1024
 """Of a call on a link. A longer one would let all others wait behind it: it has a connection of its own."""
 PIECE_BYTES = 64 * 1024
 """Of an answer, at once."""
 WINDOW_BYTES = 2 * PIECE_BYTES
 HEADS_KEPT = 2048
+HEAD_NAMES = 1 << 32
+"""A call names its head by the number of that, less as many times this as can be."""
 BATCH_BYTES = 64 * 1024
 """A message is sent when it is this long, or the turn of the loop is over."""
 MAX_MESSAGE_BYTES = 1024 * 1024

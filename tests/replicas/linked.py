@@ -8,7 +8,7 @@ from typing import cast
 
 from mooring.replicas.errands import Outcome
 from mooring.replicas.forwarding import NEIGHBOURS_PATH, Forwarding
-from mooring.replicas.link_answering import AnsweringLink
+from mooring.replicas.link_answering import AnsweringLink, Unread
 from mooring.replicas.link_frames import MAX_MESSAGE_BYTES, SUBPROTOCOL, Batch, Frame, Kind, read_frames
 from mooring.replicas.membership import Membership
 from mooring.replicas.passing import Passing
@@ -41,6 +41,7 @@ class Other:
         self.app = app
         self.seal = Seal(key, Wall())
         self.links: set[AnsweringLink] = set()
+        self.unread = Unread()
         self.opened = 0
         self.lives = False
 
@@ -54,7 +55,8 @@ class Other:
             self.take(socket, exchange)
 
     def take(self, socket: WebSocket, exchange: Exchange) -> None:
-        self.links.add(AnsweringLink(socket, exchange.request, self.app, self.seal.vouch, self.links.discard))
+        vouch, discard = self.seal.vouch, self.links.discard
+        self.links.add(AnsweringLink(socket, exchange.request, self.app, vouch, discard, unread=self.unread))
 
     @property
     def link(self) -> AnsweringLink:

@@ -9,6 +9,7 @@ import pytest
 from mooring.http.origin import parse_url
 from mooring.http.websocket_client import ClientSockets
 from mooring.replicas.forwarding import NEIGHBOURS_PATH
+from mooring.replicas.link_answering import Unread
 from mooring.replicas.link_frames import (
     HEADS_KEPT,
     MAX_BODY_BYTES,
@@ -251,6 +252,33 @@ async def test_no_more_of_an_answer_comes_than_there_is_room_for() -> None:
         await until(lambda: me.heard[-1][0] == Kind.END)
         assert got() == len(whole)
         assert all(len(frame[3]) <= PIECE_BYTES for frame in me.heard if frame[0] == Kind.PIECE)
+
+
+@on_both_loops
+async def test_what_is_kept_for_those_who_do_not_read_has_a_bound() -> None:
+    """It is on no connection of which a listener knows how much waits there."""
+    whole = bytes(1024 * 1024)
+    app = Held()
+    other = Other(app)
+    other.unread = Unread(3 * len(whole))
+    async with asking(other) as me:
+        me.head(1)
+        for number in range(1, 5):
+            me.batch.put(Kind.CALL, number, 1, b"{}")
+        me.say()
+        longest, *others = await app.count(4)
+        longest.start(200, [])
+        longest.write(whole + b"!")
+        for exchange in others:
+            exchange.respond(Response(200, whole))
+        await app.count_gone(1)
+        await until(lambda: [frame[1] for frame in me.heard if frame[0] == Kind.CUT])
+        for number in range(1, 5):
+            me.batch.put(Kind.CREDIT, number, len(whole))
+        me.say()
+        await until(lambda: [frame[1] for frame in me.heard if frame[0] == Kind.END] == [2, 3, 4])
+        assert [frame[1] for frame in me.heard if frame[0] == Kind.CUT] == [1]
+        assert (other.unread._bytes, other.unread._answers, other.link.under_way) == (0, set(), {})
 
 
 async def test_what_is_said_of_a_call_that_is_over_means_nothing() -> None:

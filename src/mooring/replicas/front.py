@@ -29,7 +29,7 @@ from mooring.replicas import answers
 from mooring.replicas.errands import Outcome
 from mooring.replicas.forwarding import MISDIRECTED, NEIGHBOURS_PATH, Forwarding
 from mooring.replicas.holdings import SEPARATOR, Holdings
-from mooring.replicas.link_answering import AnsweringLink
+from mooring.replicas.link_answering import AnsweringLink, Unread
 from mooring.replicas.link_frames import SUBPROTOCOL
 from mooring.replicas.membership import Membership
 from mooring.replicas.passing import Passing
@@ -105,6 +105,7 @@ class Front:
         """What waits here is not done here any more."""
         self._links: set[AnsweringLink] = set()
         """From other replicas."""
+        self._unread = Unread()
         self._is_hanging_up = False
 
     @property
@@ -472,7 +473,8 @@ class Front:
         """Requests of many come on one connection."""
         socket = exchange.upgrade(SUBPROTOCOL)
         if socket is not None:
-            link = AnsweringLink(socket, exchange.request, self, self._seal.vouch, self._links.discard)
+            vouch, discard = self._seal.vouch, self._links.discard
+            link = AnsweringLink(socket, exchange.request, self, vouch, discard, unread=self._unread)
             self._links.add(link)
             if self._is_hanging_up:
                 link.leave()

@@ -30,12 +30,15 @@ from mooring.replicas.link_frames import (
 from mooring.wire.http import App, Head, Request, Response
 from mooring.wire.websocket import GOING_AWAY, POLICY_VIOLATION, WebSocket
 
-__all__ = ["AnsweringLink"]
+__all__ = ["AnsweringLink", "Unread"]
 
 log = logging.getLogger("mooring.replicas")
 
 MAX_UNDER_WAY = 8192
 """Twice what we would ask of another: more is no replica's way."""
+MAX_UNREAD_BYTES = 256 * 1024 * 1024
+"""Of answers on all links, kept for clients of other replicas that do not read: what a listener keeps of its
+own (`Limits.max_unsent_bytes`). Beyond that the largest are cut, unless there is but one."""
 LIMITS = Limits(max_headers=Limits().max_headers + 4)
 """Of a head. It had to be within the usual ones where it came in, and has a seal since."""
 HELLO, HEAD, CALL, CREDIT, CANCEL = Kind.HELLO, Kind.HEAD, Kind.CALL, Kind.CREDIT, Kind.CANCEL
@@ -51,8 +54,11 @@ class AnsweringLink:
         app: App,
         vouch: Callable[[Request], str | None],
         on_closed: Callable[["AnsweringLink"], None],
+        *,
+        unread: "Unread | None" = None,
     ) -> None:
-        """`vouch`: for whom a request is passed on, if whoever does that is believed."""
+        """`vouch`: for whom a request is passed on, if whoever does that is believed. `unread`: of all."""
+        self.unread = unread or Unread()
         self._socket = socket
         self._peer, self._tls = opened.peer, opened.tls
         self._app = app
@@ -150,14 +156,54 @@ class AnsweringLink:
             answer.lose()
 
 
+class Unread:
+    """What answers on links keep for those who do not read."""
+
+    def __init__(self, limit_bytes: int = MAX_UNREAD_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._bytes = 0
+        self._answers: set[_Answer] = set()
+        self._is_weighing = False
+
+    def note(self, answer: "_Answer", size_bytes: int) -> None:
+        """So much it keeps now. Looked at in the next turn: nobody hears of an end from inside an answer."""
+        self._bytes += size_bytes - answer.kept_bytes
+        answer.kept_bytes = size_bytes
+        if not size_bytes:
+            self._answers.discard(answer)
+            return
+        self._answers.add(answer)
+        if self._bytes > self._limit_bytes and not self._is_weighing:
+            self._is_weighing = True
+            asyncio.get_running_loop().call_soon(self._weigh)
+
+    def _weigh(self) -> None:
+        self._is_weighing = False
+        for answer in sorted(self._answers, key=lambda each: each.kept_bytes, reverse=True):
+            if self._bytes <= self._limit_bytes or len(self._answers) == 1:
+                return
+            log.warning("an answer on a link is cut: too much waits for clients that do not read")
+            answer.drop()
+
+
 class _Answer:
     """To one call: see `mooring.http.exchange.Outlet`, which this is."""
 
-    __slots__ = ("_credit_bytes", "_is_ended", "_link", "_number", "_unsent", "exchange", "gone")
+    __slots__ = (
+        "_credit_bytes",
+        "_is_ended",
+        "_link",
+        "_number",
+        "_unsent",
+        "exchange",
+        "gone",
+        "kept_bytes",
+    )
 
     def __init__(self, link: AnsweringLink, number: int) -> None:
         self.gone = False
         self.exchange: HttpExchange | None = None
+        self.kept_bytes = 0
         self._link = link
         self._number = number
         self._credit_bytes = WINDOW_BYTES
@@ -223,7 +269,15 @@ class _Answer:
     def lose(self) -> None:
         """Nobody waits for it."""
         self.gone = True
+        self._keep(0)
         exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.lose()
+
+    def drop(self) -> None:
+        """It keeps too much. Whoever answers hears that nobody reads it."""
+        exchange = self.exchange
+        self.cut()
         if exchange is not None:
             exchange.lose()
 
@@ -237,10 +291,17 @@ class _Answer:
         if self._is_ended and not unsent:
             put(Kind.END, self._number)
             self._forget()
+        else:
+            self._keep(len(unsent))
+
+    def _keep(self, size_bytes: int) -> None:
+        if size_bytes != self.kept_bytes:
+            self._link.unread.note(self, size_bytes)
 
     def _forget(self) -> None:
         """It is over. The exchange, which has us, is let go: nothing is left for Python to look for."""
         self.exchange = None
+        self._keep(0)
         if self._link.under_way.pop(self._number, None) is not None:
             self._link.close_if_left()
 

@@ -19,7 +19,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Container, Coroutine
 from typing import NamedTuple
-from urllib.parse import parse_qs
 
 from mooring.errors import Unavailable
 from mooring.proxy.addressing import SESSION_FIELD, is_call, request_state_of, session_id_of
@@ -29,11 +28,10 @@ from mooring.replicas import answers
 from mooring.replicas.errands import Outcome
 from mooring.replicas.forwarding import MISDIRECTED, NEIGHBOURS_PATH, Forwarding
 from mooring.replicas.holdings import SEPARATOR, Holdings
-from mooring.replicas.link_answering import AnsweringLink, Unread
-from mooring.replicas.link_frames import SUBPROTOCOL
 from mooring.replicas.membership import Membership
 from mooring.replicas.passing import Passing
 from mooring.replicas.policy import ReplicaPolicy
+from mooring.replicas.reception import Reception
 from mooring.replicas.records import Replica
 from mooring.replicas.resuming import go_on_with
 from mooring.replicas.seal import HEADER, Seal
@@ -103,10 +101,9 @@ class Front:
         """Paths of this process: whoever asks for one needs no session, and no Redis."""
         self._is_ending = False
         """What waits here is not done here any more."""
-        self._links: set[AnsweringLink] = set()
-        """From other replicas."""
-        self._unread = Unread()
-        self._is_hanging_up = False
+        self._reception = Reception(
+            self, seal, membership, holds=lambda: holdings.holds and not self.is_draining
+        )
 
     @property
     def under_way(self) -> int:
@@ -136,7 +133,7 @@ class Front:
     def _route(self, exchange: Exchange) -> None:
         request = exchange.request
         if request.path == NEIGHBOURS_PATH:
-            self._answer_neighbour(exchange)
+            self._reception.take(exchange)
             return
         # A HEAD is of no session; and its answer has a length without a body.
         if request.path in self.own_pages or request.method == "HEAD":
@@ -437,12 +434,11 @@ class Front:
             return
         self._begin(exchange, work)
 
-    def _begin(self, exchange: Exchange, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+    def _begin(self, exchange: Exchange, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         exchange.on_disconnect = lambda: _cancel(task)
         task.add_done_callback(lambda done: self._on_done(exchange, done))
-        return task
 
     def _on_done(self, exchange: Exchange, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -450,42 +446,11 @@ class Front:
             log.error("a request could not be passed on", exc_info=error)
             exchange.abort()
 
-    # For other replicas
-
-    def _answer_neighbour(self, exchange: Exchange) -> None:
-        request = exchange.request
-        # A replica that asks for itself asks for nobody. One that passes on what somebody asks does not.
-        if self._seal.vouch(request) != "" or request.method not in ("GET", "POST"):
-            exchange.respond(Response(404))
-            return
-        if request.method == "GET":
-            self._open_link(exchange)
-            return
-        asked = parse_qs(request.query)
-        if rest := asked.get("rest"):
-            says = self._membership.promise_rest(rest[0])
-        else:
-            names = asked.get("holds", [""])
-            says = names[0] in self._membership.names and self._holdings.holds and not self.is_draining
-        exchange.respond(Response(200, b"yes" if says else b"no"))
-
-    def _open_link(self, exchange: Exchange) -> None:
-        """Requests of many come on one connection."""
-        socket = exchange.upgrade(SUBPROTOCOL)
-        if socket is not None:
-            vouch, discard = self._seal.vouch, self._links.discard
-            link = AnsweringLink(socket, exchange.request, self, vouch, discard, unread=self._unread)
-            self._links.add(link)
-            if self._is_hanging_up:
-                link.leave()
-
     # Ending
 
     def hang_up(self) -> None:
         """Whoever passes calls on to us by a link hears that no more are taken, and which were."""
-        self._is_hanging_up = True
-        for link in tuple(self._links):
-            link.leave()
+        self._reception.hang_up()
 
     async def release_all(self) -> None:
         """Until no session is ours any more, each as soon as it rests. Cancelled at the deadline.

@@ -15,11 +15,13 @@ from urllib.parse import quote, unquote
 
 from mooring.wire.http import Request
 
-__all__ = ["HEADER", "Seal", "Voucher"]
+__all__ = ["HEADER", "NOBODY", "Seal", "Voucher"]
 
 HEADER = b"mooring-replica"
 SPAN_S = 30
 """Of one seal. Clocks of replicas may differ by as much."""
+NOBODY = ""
+"""The principal for whom a replica asks that asks for itself. No client has that name."""
 MAX_CHARACTERS = 1024
 KNOWN = 1024
 """Seals kept for those who are served again in the same span."""

@@ -26,18 +26,10 @@ from mooring.replicas.link_frames import MAX_BODY_BYTES, MAX_HEAD_BYTES
 from mooring.replicas.links import Links
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Replica
-from mooring.replicas.seal import Seal
+from mooring.replicas.seal import HEADER, NOBODY, Seal
 from mooring.wire.http import HOP_BY_HOP, Exchange, Headers, Request, Response
 
-__all__ = [
-    "MISDIRECTED",
-    "NEIGHBOURS_PATH",
-    "UNTRUSTED",
-    "Forwarding",
-    "fields_of_answer",
-    "fields_to_pass_on",
-    "is_short",
-]
+__all__ = ["MISDIRECTED", "NEIGHBOURS_PATH", "UNTRUSTED", "Forwarding"]
 
 log = logging.getLogger("mooring.replicas")
 
@@ -51,28 +43,12 @@ UNTRUSTED = frozenset({401, 403})
 """Whoever is vouched for is not asked who he is: it is us who are not believed."""
 
 # Who asks was judged where the request came in; the owner believes that replica.
-JUDGED = frozenset({b"authorization", b"expect", b"host", b"origin", b"mooring-replica"})
+JUDGED = frozenset({b"authorization", b"expect", b"host", b"origin", HEADER})
 OF_AN_ANSWER = frozenset({b"date", b"server"})
 
 
-def fields_to_pass_on(headers: Headers, left_out: Collection[bytes]) -> Headers:
-    """All that is not between two neighbours only."""
-    return [(name, value) for name, value in headers if name not in HOP_BY_HOP and name not in left_out]
-
-
-def fields_of_answer(headers: Headers) -> Headers:
-    """Those of another replica's answer that are its client's, too."""
-    return fields_to_pass_on(headers, OF_AN_ANSWER)
-
-
-def is_short(headers: Headers) -> bool:
-    """Does an answer say that it is short?"""
-    length = next((value for name, value in headers if name == b"content-length"), b"")
-    return length.isdigit() and int(length) <= WHOLE_BYTES
-
-
 class _Told(NamedTuple):
-    """The head of a request that was sent ahead of it, on which link, and the number it has there."""
+    """A head that was sent ahead of its requests: on which link, with which seal, and its number there."""
 
     link: AskingLink
     seal: tuple[bytes, bytes]
@@ -88,11 +64,11 @@ class Forwarding:
         self._policy = policy
         self._name = name
         self._clients: dict[str, Client] = {}
-        self._links = Links(NEIGHBOURS_PATH, lambda: seal.header(name(), ""), policy)
+        self._links = Links(NEIGHBOURS_PATH, lambda: seal.header(name(), NOBODY), policy)
 
     async def send(self, request: Request, to: Replica) -> ClientResponse:
         """Pass it on; the head of the answer. Raises NotSent, AnswerLost."""
-        headers = [*fields_to_pass_on(request.headers, JUDGED), self._seal_for(request)]
+        headers = [*_fields_to_pass_on(request.headers, JUDGED), self._seal_for(request)]
         return await self._client(to).request(request.method, _target(request), headers, request.body)
 
     def link_to(self, to: Replica, request: Request) -> tuple[AskingLink, int] | None:
@@ -104,7 +80,7 @@ class Forwarding:
         seal = self._seal_for(request)
         told: _Told | None = request.head.notes.get(self)
         if told is None or told.link is not link or told.seal is not seal or not link.knows_head(told.number):
-            headers = [*fields_to_pass_on(request.headers, JUDGED), seal]
+            headers = [*_fields_to_pass_on(request.headers, JUDGED), seal]
             head = self._client(to).encode_head(request.method, _target(request), headers)
             if len(head) > MAX_HEAD_BYTES:
                 return None
@@ -117,8 +93,8 @@ class Forwarding:
 
     async def answer(self, exchange: Exchange, response: ClientResponse) -> None:
         """Pass the answer on. Raises AnswerLost if it breaks off before anything of it was."""
-        headers = fields_of_answer(response.headers)
-        if is_short(response.headers):
+        headers = _fields_to_pass_on(response.headers, OF_AN_ANSWER)
+        if _is_short(response.headers):
             exchange.respond(Response(response.status, await response.read(WHOLE_BYTES), headers))
             return
         caught_up = asyncio.Event()
@@ -149,7 +125,7 @@ class Forwarding:
         try:
             async with asyncio.timeout(self._policy.hold_s):
                 client = self._client(replica)
-                headers = [self._seal.header(self._name(), "")]
+                headers = [self._seal.header(self._name(), NOBODY)]
                 response = await client.request("POST", f"{NEIGHBOURS_PATH}?{question}", headers)
                 try:
                     return await response.read(MAX_WORD_BYTES) if response.status == 200 else b""
@@ -183,3 +159,14 @@ class Forwarding:
 
 def _target(request: Request) -> str:
     return quote(request.path) + (f"?{request.query}" if request.query else "")
+
+
+def _fields_to_pass_on(headers: Headers, left_out: Collection[bytes]) -> Headers:
+    """All that is not between two neighbours only."""
+    return [(name, value) for name, value in headers if name not in HOP_BY_HOP and name not in left_out]
+
+
+def _is_short(headers: Headers) -> bool:
+    """Does an answer say that it is short?"""
+    length = next((value for name, value in headers if name == b"content-length"), b"")
+    return length.isdigit() and int(length) <= WHOLE_BYTES

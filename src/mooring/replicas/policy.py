@@ -25,8 +25,8 @@ class ReplicaPolicy(Struct, frozen=True, kw_only=True):
     connect_s: float = 2.0
     """For a connection to another replica."""
     max_connections: int = 16 * 1024
-    """To one other replica: each stream that is passed on takes one for as long as its client listens. Beyond
-    that a request is looked for anew, as if the other could not be reached."""
+    """To one other replica: each client that listens there takes one for as long as it does (calls share a
+    link). Beyond that a request is looked for anew, as if the other could not be reached."""
     hold_s: float = 1.0
     """For another replica to say that it will not take our sessions."""
     event_s: float = 1.0

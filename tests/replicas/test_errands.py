@@ -264,6 +264,7 @@ async def test_what_may_have_been_done(how: str) -> None:
         for peer in peers:
             assert (await peer.answer()).body == Outcome.LOST.name.encode()
         assert scene.desk.ended == [Outcome.LOST] * 3
+        assert scene.desk.passing.forwards == 0
 
 
 OUT_OF_ORDER = {

@@ -65,7 +65,7 @@ class Passing:
 
         def over(errand: Errand, outcome: Outcome | None) -> None:
             self._errands.discard(errand)
-            self.forwards += outcome not in (None, Outcome.NOT_DONE)
+            self.forwards += outcome is Outcome.ANSWERED
             if outcome not in (None, Outcome.ANSWERED):
                 on_end(outcome)
 

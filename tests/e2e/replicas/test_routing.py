@@ -403,7 +403,10 @@ async def test_a_replica_that_passes_on_answers_as_the_owner_does(
         await client.initialize()
         here = await answers_of(owner, client, ODD[kind])
         assert await answers_of(other, client, ODD[kind]) == here
-        assert await answers_of(other, client, ODD[kind]) == here  # now that it knows where
+        async with within():
+            while await gauge(owner, "mooring_websockets") == 0:
+                await client.ask("ping")
+        assert await answers_of(other, client, ODD[kind]) == here  # now that it knows where, and by a link
         client.go_only_to(owner, other)
         assert len({(await client.mark(f"after-{n}"))["result"]["pid"] for n in range(2)}) == 1
 

@@ -35,15 +35,14 @@ def outcome_of(error: Exception) -> Outcome:
 
 
 class Errand:
-    """See `mooring.replicas.link_asking.Asker`, which this is. `on_end` hears the outcome; None: its client
-    has gone."""
+    """See `mooring.replicas.link_asking.Asker`, which this is."""
 
     __slots__ = (
         "_exchange",
         "_is_not_done",
         "_link",
         "_number",
-        "_on_end",
+        "_on_over",
         "_owed_bytes",
         "_replica",
         "is_begun",
@@ -56,14 +55,15 @@ class Errand:
         exchange: HttpExchange,
         replica: Replica,
         is_not_done: Callable[[str, Replica, int], bool],
-        on_end: "Callable[[Errand, Outcome | None], None]",
+        on_over: "Callable[[Errand, Outcome | None], None]",
     ) -> None:
-        """`to`: its name. `is_not_done`: does a status of that replica say that nothing was?"""
+        """`to`: its name. `is_not_done`: does a status of that replica say that nothing was? `on_over` hears
+        the outcome, once; None: its client has gone."""
         self.to = to
         self._exchange = exchange
         self._replica = replica
         self._is_not_done = is_not_done
-        self._on_end = on_end
+        self._on_over = on_over
         self.is_begun = False
         self._owed_bytes = 0
 
@@ -134,4 +134,4 @@ class Errand:
 
     def _end(self, outcome: Outcome | None) -> None:
         self._exchange.on_disconnect = self._exchange.on_writable = None
-        self._on_end(self, outcome)
+        self._on_over(self, outcome)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from bench.figures import NOTHING, figure, with_unit
-from bench.results import MINIMAL, MOORING, PEERS, PIPE, Results
+from bench.ratios import ratio
+from bench.results import MINIMAL, MOORING, PEERS, PIPE, Results, Row
 from bench.rows.scaling import SESSIONS
 
 __all__ = ["PROMISES", "REASONS", "Claim", "Promise", "Verdict", "judge"]
@@ -112,10 +113,23 @@ def _judge(promise: Promise, results: Results) -> Claim:
 
 
 def _measured(results: Results, row_id: str, target: str = MOORING) -> float:
-    value = results.value(row_id, target)
-    if value is None:
+    return _found(results, row_id, target)[1]
+
+
+def _found(results: Results, row_id: str, target: str) -> tuple[Row, float]:
+    row, value = results.row(row_id), results.value(row_id, target)
+    if row is None or value is None:
         raise NotMeasured(f"no figure for {target} in {row_id}")
-    return value
+    return row, value
+
+
+def _ratio(results: Results, row_id: str, other_id: str, other_target: str = MOORING) -> float:
+    row, _ = _found(results, row_id, MOORING)
+    other, _ = _found(results, other_id, other_target)
+    found = ratio(row, MOORING, other, other_target)
+    if found is None:
+        raise NotMeasured("the figure to compare with is zero")
+    return found
 
 
 def _of(row_id: str) -> Figure:
@@ -123,7 +137,7 @@ def _of(row_id: str) -> Figure:
 
 
 def _against(row_id: str, target: str) -> Figure:
-    return lambda results: _ratio(_measured(results, row_id), _measured(results, row_id, target))
+    return lambda results: _ratio(results, row_id, row_id, target)
 
 
 def _added(row_id: str, target: str) -> Figure:
@@ -131,7 +145,7 @@ def _added(row_id: str, target: str) -> Figure:
 
 
 def _to(row_id: str, other_id: str) -> Figure:
-    return lambda results: _ratio(_measured(results, row_id), _measured(results, other_id))
+    return lambda results: _ratio(results, row_id, other_id)
 
 
 def _more(row_id: str, other_id: str) -> Figure:
@@ -140,7 +154,7 @@ def _more(row_id: str, other_id: str) -> Figure:
 
 def _p50_to_best_peer(results: Results) -> float:
     # All of them: were the best one missing, the second best would flatter us.
-    return _ratio(_measured(results, "seq_p50"), min(_measured(results, "seq_p50", peer) for peer in PEERS))
+    return max(_ratio(results, "seq_p50", "seq_p50", peer) for peer in PEERS)
 
 
 def _start_alone(results: Results) -> float:
@@ -149,20 +163,12 @@ def _start_alone(results: Results) -> float:
 
 
 def _growth(results: Results) -> float:
-    costs = [_measured(results, f"cost_{sessions}") for sessions in SESSIONS]
-    return _ratio(max(costs), costs[0])
+    return max(_ratio(results, f"cost_{sessions}", f"cost_{SESSIONS[0]}") for sessions in SESSIONS)
 
 
 def _busiest_generator(results: Results) -> float:
     # The two fastest: what keeps up with them was never waited for.
     return max(_measured(results, "generator_share", target) for target in (MOORING, MINIMAL))
-
-
-def _ratio(value: float, other: float) -> float:
-    # Nothing real costs nothing: a zero is a measurement that failed.
-    if not other:
-        raise NotMeasured("the figure to compare with is zero")
-    return value / other
 
 
 def _at_most(limit: float, unit: str, promise_id: str, text: str, value: Figure) -> Promise:

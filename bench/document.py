@@ -13,8 +13,9 @@ from html import escape
 from pathlib import Path
 
 from bench import claims, plot
-from bench.figures import advantage, figure, times
+from bench.figures import figure, times
 from bench.machine import sentence
+from bench.ratios import advantage
 from bench.results import MOORING, TARGETS, Results, Row, recorded
 from bench.simulation import page as simulation_page
 from bench.simulation.costs import MissingRows, costs_of

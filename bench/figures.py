@@ -1,8 +1,6 @@
 """Numbers as people read them: three digits that matter, thousands apart, ratios to Mooring."""
 
-from bench.results import MOORING, Row
-
-__all__ = ["NOTHING", "advantage", "figure", "times", "with_unit"]
+__all__ = ["NOTHING", "figure", "times", "with_unit"]
 
 NOTHING = "–"
 
@@ -21,17 +19,6 @@ def figure(value: float | None, unit: str) -> str:
 def with_unit(number: str, unit: str) -> str:
     """The number and its unit, for a sentence."""
     return number + unit if unit == "×" else f"{number} {unit}"
-
-
-def advantage(row: Row, target: str) -> float | None:
-    """How many times as good Mooring is there: over 1, Mooring is better, whatever the row's direction.
-
-    None where there is nothing to compare, and for the work of the load generator, which is not Mooring's.
-    """
-    ours, theirs = row.values.get(MOORING), row.values.get(target)
-    if not ours or not theirs or row.unit == "%":
-        return None
-    return theirs / ours if row.better == "lower" else ours / theirs
 
 
 def times(ratio: float | None) -> str:

@@ -1,8 +1,9 @@
 """How measurements are made: targets in turn, in short windows, the best of several.
 
-A `Probe` is one target made ready for one group of rows. All probes of a group are open at the same time and
-measured round robin, so that a moment in which the machine is busy elsewhere hits all of them, and the best
-window of each is compared. What fails becomes a dash with its reason; the run goes on.
+A `Probe` is one target made ready for one group of rows. All probes of a group are open at the same time
+and measured round robin, so that a moment in which the machine is busy elsewhere hits all of them. The best
+window of each is its figure; what two are against each other is asked of each turn (`ratios`). What fails
+becomes a dash with its reason; the run goes on.
 """
 
 from collections import defaultdict
@@ -85,17 +86,20 @@ class Progress(Protocol):
 
 
 class _Board:
-    """The best so far."""
+    """The best so far, and all of it."""
 
     def __init__(self) -> None:
         self._values: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
         self._notes: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self._turns: defaultdict[str, defaultdict[str, list[float | None]]]
+        self._turns = defaultdict(lambda: defaultdict(list))
         self._failed: set[Probe] = set()
 
     def add(self, probe: Probe, figures: Figures) -> None:
         """One window's figures; a note goes with the value that it came with."""
         target = probe.target
         for id, value in figures.values.items():
+            self._turns[id][target].append(_rounded(value))
             best = self._values[id].get(target)
             if best is not None and (value is None or not _is_better(id, value, best)):
                 continue
@@ -118,12 +122,24 @@ class _Board:
         notes = {
             id: {target: note for target, note in some.items() if note} for id, some in self._notes.items()
         }
-        return [row(id, self._values[id], notes.get(id)) for id in group.ids if id in self._values]
+        return [
+            row(id, self._values[id], notes.get(id), self._several_turns(id))
+            for id in group.ids
+            if id in self._values
+        ]
+
+    def _several_turns(self, id: str) -> dict[str, list[float | None]]:
+        return {target: turns for target, turns in self._turns[id].items() if len(turns) > 1}
 
 
 def _is_better(id: str, value: float, best: float) -> bool:
     id = id.removesuffix(PYTHON_CHILD)
     return (value < best) is ((MEASURES[id].better == "lower") is not (id in WORST))
+
+
+def _rounded(value: float | None) -> float | None:
+    """To what a ratio needs: turns are kept in a file that people read."""
+    return None if value is None else float(f"{value:.5g}")
 
 
 def measure(group: Group, plan: Plan, progress: Progress) -> list[Row]:

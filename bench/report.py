@@ -13,7 +13,8 @@ from typing import NamedTuple, TextIO
 
 from bench.claims import Claim
 from bench.compare import Change, worse
-from bench.figures import advantage, figure, times, with_unit
+from bench.figures import figure, times, with_unit
+from bench.ratios import advantage
 from bench.results import MOORING, Results
 
 __all__ = ["print_changes", "print_claims", "print_table"]

@@ -9,7 +9,7 @@ None where a target was not measured or cannot do it; the target's note says why
 `record(run, "full")` keeps a run to compare later ones with, `recorded("full")` gives the last one kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -139,8 +139,9 @@ MEASURES: dict[str, Measure] = {
 }
 
 
-class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One measurement of every target."""
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One measurement of every target. `turns`: of each target what its windows found, in their order; None
+    where it found nothing. Only of rows with several windows."""
 
     id: str
     title: str
@@ -148,6 +149,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     better: Better
     values: dict[str, float | None]
     notes: dict[str, str]
+    turns: dict[str, list[float | None]] = {}
 
     def __post_init__(self) -> None:
         measure = MEASURES.get(self.id.removesuffix(PYTHON_CHILD))
@@ -187,12 +189,21 @@ class WrongShape(ValueError):
     """The text is not a recorded run of this benchmark."""
 
 
-def row(row_id: str, values: Mapping[str, float | None], notes: Mapping[str, str] | None = None) -> Row:
+def row(
+    row_id: str,
+    values: Mapping[str, float | None],
+    notes: Mapping[str, str] | None = None,
+    turns: Mapping[str, Sequence[float | None]] | None = None,
+) -> Row:
     """A row of the measure of that id, `_pychild` or not; KeyError if there is no such measure."""
     title, unit, better = MEASURES[row_id.removesuffix(PYTHON_CHILD)]
     if row_id.endswith(PYTHON_CHILD):
         title += " (Python)"
-    return Row(row_id, title, unit, better, dict(values), dict(notes or {}))
+    return Row(row_id, title, unit, better, dict(values), dict(notes or {}), _listed(turns or {}))
+
+
+def _listed(turns: Mapping[str, Sequence[float | None]]) -> dict[str, list[float | None]]:
+    return {target: list(found) for target, found in turns.items()}
 
 
 def to_json(results: Results) -> bytes:

@@ -111,6 +111,18 @@ def test_a_promise_is_kept_up_to_its_bound(
     assert claim(name, sample_run(**{row_id: {target: short}})).verdict == "fell short"
 
 
+def test_what_is_compared_is_compared_in_each_turn() -> None:
+    turns = {"replica_cpu": [22.0, 40.0, 60.0], "replica_cpu_alone": [20.0, 40.0, 60.0]}
+    run = sample_run(replica_cpu={"mooring": 22.0}, replica_cpu_alone={"mooring": 20.0})
+    assert claim("replica_cpu", run).verdict == "fell short"
+    rows = [
+        msgspec.structs.replace(row, turns={"mooring": turns[row.id]}) if row.id in turns else row
+        for row in run.rows
+    ]
+    found = claim("replica_cpu", msgspec.structs.replace(run, rows=rows))
+    assert (found.verdict, found.measured) == ("kept", "1.00×")
+
+
 @pytest.mark.parametrize("peer", PEERS)
 def test_the_best_peer_is_unknown_while_one_is_not_measured(peer: str) -> None:
     found = claim("seq_p50", sample_run(seq_p50={peer: None}))

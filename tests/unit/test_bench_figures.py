@@ -2,8 +2,7 @@
 
 import pytest
 
-from bench.figures import advantage, figure, times, with_unit
-from bench.results import row
+from bench.figures import figure, times, with_unit
 
 
 @pytest.mark.parametrize(
@@ -45,19 +44,3 @@ def test_a_ratio_has_two_digits(ratio: float | None, shown: str) -> None:
 def test_a_ratio_is_written_close_to_its_number() -> None:
     assert with_unit("5.20", "×") == "5.20×"
     assert with_unit("5.20", "ms") == "5.20 ms"
-
-
-def test_over_one_mooring_is_better_whatever_the_direction() -> None:
-    assert advantage(row("seq_p50", {"mooring": 0.5, "fastmcp": 3.0}), "fastmcp") == 6
-    assert advantage(row("rate_1s", {"mooring": 30_000, "fastmcp": 300}), "fastmcp") == 100
-
-
-@pytest.mark.parametrize(
-    "values", [{"mooring": 0, "fastmcp": 1}, {"mooring": 1, "fastmcp": 0}, {"mooring": 1}]
-)
-def test_no_ratio_without_two_figures(values: dict[str, float | None]) -> None:
-    assert advantage(row("seq_p50", values), "fastmcp") is None
-
-
-def test_the_work_of_the_load_generator_is_no_advantage() -> None:
-    assert advantage(row("generator_share", {"mooring": 40, "minimal": 80}), "minimal") is None

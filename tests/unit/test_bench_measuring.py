@@ -57,6 +57,13 @@ def test_the_best_window_counts_in_the_direction_of_the_row() -> None:
     assert (rate.values, cost.values) == ({"mooring": 7}, {"mooring": 8})
 
 
+def test_all_windows_are_kept_in_their_order() -> None:
+    windows = [Figures({"rate_1s": rate}) for rate in (5.123456, 7, None, 6)]
+    once = Figures({"rate_1s": 4})
+    [rate] = Script({"mooring": [*windows], "pipe": [once, Unable("gone")]}).measure("rate_1s", windows=4)
+    assert rate.turns == {"mooring": [5.1235, 7, None, 6]}
+
+
 def test_where_the_best_would_be_a_boast_the_worst_window_counts() -> None:
     windows = [Figures({"generator_share": share}) for share in (20, 40, 30)]
     [share] = Script({"mooring": [*windows]}).measure("generator_share", windows=3)

@@ -21,6 +21,13 @@ def test_a_run_comes_back_as_it_was_written() -> None:
     assert from_json(to_json(sample_run())) == sample_run()
 
 
+def test_turns_come_back_too_and_are_left_out_where_there_are_none() -> None:
+    turned = row("start", {"mooring": 1.0}, turns={"mooring": [2.0, None, 1.0]})
+    run = Results("", {}, "", ["mooring"], [turned, row("rss_50", {"mooring": 1.0})])
+    assert from_json(to_json(run)) == run
+    assert to_json(run).count(b"turns") == 1
+
+
 def test_whole_numbers_need_no_decimal_point() -> None:
     [only] = from_json(as_json(rows=[first_row(values={"mooring": 3})])).rows
     assert only.values == {"mooring": 3.0}

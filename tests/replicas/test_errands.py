@@ -567,3 +567,21 @@ async def test_closing_while_one_is_opened() -> None:
             await accepted.wait()
             await desk.aclose()
             assert not desk.forwarding._links._opening
+
+
+async def test_links_that_are_closed_open_no_more() -> None:
+    async with linked(Other(echo)) as scene:
+        links = scene.desk.forwarding._links
+        await links.aclose()
+        links._clock = lambda: float("inf")
+        assert links.usable(scene.desk.other.address) is None
+        assert not links._opening
+
+
+async def test_there_is_no_link_to_an_address_that_nobody_can_read(caplog: pytest.LogCaptureFixture) -> None:
+    async with linked(Other(echo)) as scene:
+        links = scene.desk.forwarding._links
+        for address in ("", "replica:4670", "ftp://replica", "http://[::1"):
+            assert links.usable(address) is None
+        await until(lambda: not links._opening)
+        assert [record for record in caplog.records if record.levelname == "ERROR"] == []

@@ -43,13 +43,15 @@ class Links:
         self._links: dict[str, AskingLink] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._not_before: dict[str, float] = {}
+        self._is_closed = False
 
     def usable(self, address: str) -> AskingLink | None:
         """One on which a call can go out now; if there is none to that address, it is opened."""
         link = self._links.get(address)
         if link is not None:
             return link if link.is_usable else None
-        if address not in self._opening and self._clock() >= self._not_before.get(address, 0.0):
+        may_open = not self._is_closed and address not in self._opening
+        if may_open and self._clock() >= self._not_before.get(address, 0.0):
             self._open_soon(address)
         return None
 
@@ -62,8 +64,8 @@ class Links:
         task.add_done_callback(lambda _: self._opening.pop(address, None))
 
     async def _open(self, address: str) -> None:
-        origin, _ = parse_url(address)
         try:
+            origin, _ = parse_url(address)
             async with asyncio.timeout(self._policy.connect_s + self._policy.hold_s):
                 socket = await self._made_sockets().open(
                     origin, self._path, [self._seal()], subprotocol=SUBPROTOCOL
@@ -88,7 +90,8 @@ class Links:
         return self._sockets
 
     async def aclose(self) -> None:
-        """Cut all of them."""
+        """Cut all of them, and open no more."""
+        self._is_closed = True
         for task in (opening := set(self._opening.values())):
             task.cancel()
         if opening:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from mooring.errors import Unavailable
+from mooring.proxy.ports import Fence
 from mooring.proxy.streams import EventVault
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ __all__ = ["Registrar"]
 
 
 class Registrar(Protocol):
-    """See the module; also a `Fence` and a `Journal`."""
+    """See the module; also a `Journal`."""
 
     @property
-    def holds(self) -> bool:
-        """May anything be said to the instances of our sessions?"""
+    def fence(self) -> Fence:
+        """Says whether anything may be said to the instances of our sessions."""
         ...
 
     def refusal(self) -> Unavailable | None:

@@ -120,7 +120,7 @@ class Session:
             in_flight=in_flight,
             health=health,
             mask=noise.mask,
-            fence=registrar,
+            fence=registrar.fence if registrar is not None else None,
         )
         self._noise = noise
         self._on_changed = on_changed

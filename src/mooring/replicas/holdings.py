@@ -94,9 +94,9 @@ class Holdings:
     # For the proxy
 
     @property
-    def holds(self) -> bool:
+    def fence(self) -> Membership:
         """See `Registrar`."""
-        return self.membership.holds
+        return self.membership
 
     def refusal(self) -> Unavailable | None:
         """See `Registrar`."""

@@ -31,12 +31,13 @@ def suspending_clock() -> Callable[[], float]:
 class Lease:
     """Of one incarnation of a replica."""
 
-    __slots__ = ("_clock", "_span_s", "_until")
+    __slots__ = ("_clock", "_span_s", "until")
 
     def __init__(self, span_s: float, clock: Callable[[], float]) -> None:
         self._span_s = span_s
         self._clock = clock
-        self._until = 0.0
+        self.until = 0.0
+        """For whoever looks at it with every call: by the clock that counts."""
 
     def now(self) -> float:
         """By the clock that counts: the moment from which a renewal counts, if it succeeds."""
@@ -44,18 +45,18 @@ class Lease:
 
     def renewed(self, asked_at: float) -> None:
         """Whoever keeps it has said so to a question of that moment. Never shortens it."""
-        self._until = max(self._until, asked_at + self._span_s)
+        self.until = max(self.until, asked_at + self._span_s)
 
     def lapse(self) -> None:
         """It is known to be lost."""
-        self._until = 0.0
+        self.until = 0.0
 
     @property
     def holds(self) -> bool:
         """May its holder act? Looked at before each write to a child."""
-        return self._clock() < self._until
+        return self._clock() < self.until
 
     @property
     def left_s(self) -> float:
         """How long it goes on if nobody renews it."""
-        return max(0.0, self._until - self._clock())
+        return max(0.0, self.until - self._clock())

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import re
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -14,6 +15,12 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 from tests.support import children, open_descriptors
 
 LINUX = sys.platform == "linux"
+
+
+def pytest_configure() -> None:
+    """A shell that runs us in the background has us ignore Ctrl-C, and with us all that tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -19,9 +19,11 @@ from bench.targets import Endpoint, native_child, serving
 __all__ = ["GROUPS"]
 
 BUSY = ("-c", "32")
-SPREAD = ("-c", "32", "-s", "32")
+SPREAD = ("-c", "96", "-s", "96")
 """Each client has a session of its own, and its calls go to all replicas in turn: with three, one in three
-is at its owner."""
+is at its owner. So many that three have as many at once as one has in other rows."""
+SPREAD_FEW = ("-c", "32", "-s", "32")
+"""The same, with hardly anything for each of three to do at once."""
 CALLS = ("-n", "20000")
 EVENTS_EACH = 1000
 EVENTS = ("-c", "8", "-s", "8", "-n", "32", "-t", "events", "-p", "-a", f'{{"count":{EVENTS_EACH}}}')
@@ -90,6 +92,8 @@ AT_ONCE = (
 BALANCED = (
     Way("replica_one", _owner, SPREAD, _per_core),
     Way("replica_three", _three, SPREAD, _per_core),
+    Way("replica_one_few", _owner, SPREAD_FEW, _per_core),
+    Way("replica_three_few", _three, SPREAD_FEW, _per_core),
 )
 
 

@@ -11,8 +11,8 @@ ROWS = (
     "rss_per_session",
     "replica_cpu",
     "replica_cpu_elsewhere",
-    "replica_one",
-    "replica_three",
+    "replica_one_few",
+    "replica_three_few",
     "replica_event_redis",
     "replica_session",
     "replica_write_redis",
@@ -72,9 +72,9 @@ def costs_of(run: Results) -> Costs:
     values = {id: value for id, value in found.items() if value is not None}
     if missing := [id for id in ROWS if id not in values]:
         raise MissingRows(missing)
-    call_us = 1e6 / values["replica_one"]
+    call_us = 1e6 / values["replica_one_few"]
     of_two_us = values["replica_cpu_elsewhere"] - values["replica_cpu"]
-    of_three_us = (1e6 / values["replica_three"] - call_us) * 3 / 2
+    of_three_us = (1e6 / values["replica_three_few"] - call_us) * 3 / 2
     return Costs(
         call_us=call_us,
         passing_us=max(of_two_us, of_three_us, 0.0),

@@ -70,6 +70,8 @@ _FIGURES: dict[str, tuple[float | None, ...]] = {
     "replica_cpu_elsewhere": (50.0,),
     "replica_one": (40_000,),
     "replica_three": (24_000,),
+    "replica_one_few": (40_000,),
+    "replica_three_few": (24_000,),
     "replica_commands": (0,),
     "replica_commands_elsewhere": (0,),
     "replica_batches": (0.02,),

@@ -7,6 +7,7 @@ import pytest
 from bench import document, plot
 from bench.document import BEGIN, END, render, render_scaling, replace_generated
 from bench.results import Results, recorded
+from bench.simulation.findings import sizes_of
 from tests.unit.bench_sample import sample_run
 
 
@@ -101,6 +102,7 @@ def test_a_run_is_written_into_pages_and_picture(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(document, "PAGE", tmp_path / "performance.md")
     monkeypatch.setattr(document, "PICTURE", tmp_path / "performance.svg")
     monkeypatch.setattr(document, "SCALING", tmp_path / "scaling.md")
+    monkeypatch.setattr(document, "sizes_of", lambda fleet: sizes_of(fleet, (3,), (10_000,)))
     for page in (document.PAGE, document.SCALING):
         page.write_text(f"above\n{BEGIN}\n{END}\nbelow\n")
     document.write(sample_run())
@@ -112,4 +114,4 @@ def test_a_run_is_written_into_pages_and_picture(tmp_path: Path, monkeypatch: py
 
 
 def test_a_run_without_replicas_says_so_in_the_page_about_them() -> None:
-    assert render_scaling(sample_run(replica_one=None)).startswith("Not measured yet")
+    assert render_scaling(sample_run(replica_one_few=None)).startswith("Not measured yet")

@@ -107,7 +107,7 @@ def test_what_got_worse_is_named_with_its_figures() -> None:
         "not measured any more: CPU of a lone call, 100 sessions",
         "worse: 32 connections, one session, 30,250 → 24,200 calls/s (-20%); the minimal bridge +0%",
         "better: one call after another, p50, 0.190 → 0.0950 ms (-50%); the minimal bridge +0%",
-        "Since the recorded run: 2 worse, 1 better, 67 the same within noise.",
+        "Since the recorded run: 2 worse, 1 better, 69 the same within noise.",
     ]
 
 

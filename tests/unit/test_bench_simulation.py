@@ -61,16 +61,16 @@ def test_costs_are_those_of_the_run() -> None:
 
 def test_passing_on_costs_what_it_cost_where_it_was_dearest() -> None:
     """25 µs a call on its owner; of three replicas, two calls in three are passed on."""
-    assert costs_of(sample_run(replica_three={"mooring": 20_000})).passing_us == pytest.approx(37.5)
-    assert costs_of(sample_run(replica_three={"mooring": 24_000})).passing_us == 29.5
-    free = sample_run(replica_three={"mooring": 40_001}, replica_cpu_elsewhere={"mooring": 20.4})
+    assert costs_of(sample_run(replica_three_few={"mooring": 20_000})).passing_us == pytest.approx(37.5)
+    assert costs_of(sample_run(replica_three_few={"mooring": 24_000})).passing_us == 29.5
+    free = sample_run(replica_three_few={"mooring": 40_001}, replica_cpu_elsewhere={"mooring": 20.4})
     assert costs_of(free).passing_us == 0.0
 
 
 def test_rows_that_are_missing_are_named() -> None:
     with pytest.raises(MissingRows, match="replica_find_redis") as missing:
-        costs_of(sample_run(replica_find_redis=None, replica_three={"mooring": None}))
-    assert missing.value.ids == ["replica_three", "replica_find_redis"]
+        costs_of(sample_run(replica_find_redis=None, replica_three_few={"mooring": None}))
+    assert missing.value.ids == ["replica_three_few", "replica_find_redis"]
 
 
 # Queues
@@ -292,7 +292,7 @@ def test_only_what_is_not_done_yet_is_proposed() -> None:
 
 
 def test_three_replicas_do_as_many_calls_as_were_measured_of_them() -> None:
-    costs = costs_of(sample_run(replica_three={"mooring": 20_000}))
+    costs = costs_of(sample_run(replica_three_few={"mooring": 20_000}))
     three = Fleet(replicas=3, sessions=32, event_share=0.0)
     spent = work_s(calls(three, costs, missed_share=0.0), Place.FRONT, Place.OWNER)
     assert three.calls_per_s / sum(spent.values()) == pytest.approx(20_000)
@@ -374,10 +374,10 @@ def written(run: Results, folder: Path) -> str:
 
 
 def test_a_run_without_the_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lacking = sample_run(**dict.fromkeys(("replica_one", "rss_50")))
+    lacking = sample_run(**dict.fromkeys(("replica_one_few", "rss_50")))
     assert main(["--results", written(lacking, tmp_path)]) == 2
     said = capsys.readouterr()
-    assert "lacks 2 rows that the simulation needs: rss_50, replica_one." in said.err
+    assert "lacks 2 rows that the simulation needs: rss_50, replica_one_few." in said.err
     assert all(row in said.err for row in ROWS)
     assert not said.out
 

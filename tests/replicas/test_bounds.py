@@ -240,7 +240,7 @@ async def test_to_have_very_many_sessions_again_may_take_longer_than_a_lease(ser
     async with opened(server.port) as store, member(store, have_all_again, lease_s=2.0) as membership:
         await store._client.flushall()
         await until(lambda: reborn)
-        await until(lambda: membership.holds or len(reborn) > 1)
+        await until(lambda: membership.holds() or len(reborn) > 1)
         name = membership.name
         await asyncio.sleep(2 * 2.0)  # in which a lease that was not looked after would have been lost
         assert (reborn, membership.name) == ([True], name)
@@ -265,7 +265,7 @@ async def test_names_under_which_it_could_not_begin_are_not_kept(
             await store._client.flushall()
             await until(lambda: len(attempts) > 5)
             assert membership.names == {first}
-        await until(lambda: membership.holds)
+        await until(membership.holds)
         assert membership.names == {first, membership.name}
 
 

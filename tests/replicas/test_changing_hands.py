@@ -70,7 +70,7 @@ async def test_what_redis_has_lost_alone_is_told_again(lost: str, server: Server
             async with within():
                 while await member.is_refilling() or member.name not in await store.replicas():
                     await asyncio.sleep(0.02)
-            assert member.holds
+            assert member.holds()
         finally:
             await member.aclose()
 

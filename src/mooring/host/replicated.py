@@ -73,7 +73,7 @@ class Replicated:
     @property
     def is_ready(self) -> bool:
         """May we act for our sessions? While Redis is gone for all, yes."""
-        return self._membership.holds
+        return self._membership.holds()
 
     def status(self) -> dict[str, Any]:
         """For `/readyz`."""
@@ -81,7 +81,7 @@ class Replicated:
         return {
             "replica": self._membership.name,
             "others": len(self._membership.others),
-            "holds_lease": self._membership.holds,
+            "holds_lease": self._membership.holds(),
             "trouble": trouble.message if trouble is not None else None,
         }
 
@@ -89,7 +89,7 @@ class Replicated:
         """For `/metrics`."""
         member, latency = self._membership, self._store.latency
         tell.gauge(
-            "replica_holds_lease", "1 if this replica may act for its sessions.", [({}, int(member.holds))]
+            "replica_holds_lease", "1 if this replica may act for its sessions.", [({}, int(member.holds()))]
         )
         tell.gauge(
             "replicas_alive", "Replicas with a lease, this one included.", [({}, len(member.others) + 1)]
@@ -194,7 +194,7 @@ async def _join(
 ) -> Replicated:
     clock = suspending_clock()
     seal = Seal(key, wall)
-    events = EventStore(store, policy, lambda: membership.holds)
+    events = EventStore(store, policy, lambda: membership.holds())  # noqa: PLW0108 - made below
     holdings = Holdings(proxy, store, events, policy, wall=wall)
     forwarding = Forwarding(seal, policy, lambda: membership.name)
     at = Replica(options.advertise, _host(), wall(), __version__)

@@ -272,7 +272,7 @@ class Link:
     def _write(
         self, channel: Channel, line: bytes, call: Call | None, accepted: Callable[[], None] | None
     ) -> None:
-        if self._fence is not None and not self._fence.holds:
+        if self._fence is not None and not self._fence():
             text = "another replica may have the session by now; this was not executed"
             self._owner.on_dismissed(WaitingLine(line, call, accepted), "lease_lost", text)
             return

@@ -140,13 +140,8 @@ class Upstream(Protocol):
         ...
 
 
-class Fence(Protocol):
-    """Says whether a session is still ours, where others may take it over."""
-
-    @property
-    def holds(self) -> bool:
-        """May anything be said to its instance?"""
-        ...
+Fence = Callable[[], bool]
+"""Is a session still ours, where others may take it over: may anything be said to its instance?"""
 
 
 class Backend(Protocol):

@@ -21,7 +21,7 @@ class Registrar(Protocol):
 
     @property
     def fence(self) -> Fence:
-        """Says whether anything may be said to the instances of our sessions."""
+        """Of each session."""
         ...
 
     def refusal(self) -> Unavailable | None:

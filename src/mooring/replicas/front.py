@@ -102,7 +102,7 @@ class Front:
         self._is_ending = False
         """What waits here is not done here any more."""
         self._reception = Reception(
-            self, seal, membership, holds=lambda: membership.holds and not self.is_draining
+            self, seal, membership, holds=lambda: membership.holds() and not self.is_draining
         )
 
     @property
@@ -123,7 +123,7 @@ class Front:
         if named is not None and head.method == "POST" and not self.holds_calls:
             id = named.decode("latin-1")
             if id in self._proxy.sessions:
-                if id not in self._holdings.leaving and self._membership.holds:
+                if id not in self._holdings.leaving and self._membership.holds():
                     self._local(exchange)
                     return
             elif (seen := self._known.get(id)) is not None and self._pass_on_now(exchange, id, seen):
@@ -156,7 +156,7 @@ class Front:
     def _may_serve(self, session: Session, request: Request) -> bool:
         if session.transport not in RESUMED:
             return True
-        if not self._membership.holds or session.id in self._holdings.leaving:
+        if not self._membership.holds() or session.id in self._holdings.leaving:
             return False
         return not (self.holds_calls and self.can_release and is_call(request))
 
@@ -260,7 +260,7 @@ class Front:
                 return
             if id in self._proxy.sessions:
                 # It is leaving, or our lease is: in either case it is known before long whether it stays.
-                holds = self._membership.holds
+                holds = self._membership.holds()
                 if (self._is_ending or not holds) and self._is_passed_on(exchange.request):
                     exchange.respond(Response(MISDIRECTED))  # whoever asks us may know better by now
                     return
@@ -395,7 +395,7 @@ class Front:
         Of this fence, and as the last change of hands: it may have had the session again when we asked, also
         under another name.
         """
-        if not self._membership.holds:
+        if not self._membership.holds():
             return False
         try:
             place = await self._store.find(id)
@@ -405,7 +405,7 @@ class Front:
         except StoreUnavailable:
             return False  # not known, so it may have been done
         is_elsewhere = heir is not None and heir.address != asked.address
-        return self._membership.holds and (is_elsewhere or not place.owner)
+        return self._membership.holds() and (is_elsewhere or not place.owner)
 
     async def _take(self, id: str, place: Place) -> None:
         """Take it over; whoever wants it at the same time waits for that."""

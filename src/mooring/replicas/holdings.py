@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 import msgspec
 
 from mooring.errors import Unavailable
+from mooring.proxy.ports import Fence
 from mooring.proxy.proxy import RESUMED, KeptSession, Proxy
 from mooring.proxy.session import Session
 from mooring.replicas.event_store import EventStore, SessionEvents
@@ -94,9 +95,9 @@ class Holdings:
     # For the proxy
 
     @property
-    def fence(self) -> Membership:
+    def fence(self) -> Fence:
         """See `Registrar`."""
-        return self.membership
+        return self.membership.holds
 
     def refusal(self) -> Unavailable | None:
         """See `Registrar`."""

@@ -89,9 +89,8 @@ class Membership:
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
 
-    @property
     def holds(self) -> bool:
-        """May we act for our sessions? Looked at twice with each call, so in one step."""
+        """May we act for our sessions? Asked twice with each call, so in one step."""
         return self._is_settled and self._clock() < self._lease.until
 
     @property

@@ -13,7 +13,7 @@ import msgspec
 from bench import processes
 from bench.client import first_answer
 from bench.installed import mooring_program
-from bench.programs import FOLDER
+from bench.programs import log_of
 from bench.targets import Argv, Running, environment, free_port
 from mooring.api.client import ApiClient, NotRunning
 from mooring.host.places import Places
@@ -67,11 +67,9 @@ class Daemon:
 @contextmanager
 def daemon() -> Iterator[Daemon]:
     """One without servers; ended afterwards, with all it started."""
-    logs = FOLDER / "logs"
-    logs.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="mooring-bench-") as folder,
-        (logs / "daemon.log").open("wb") as log,
+        log_of("daemon") as log,
     ):
         places = Places(Path(folder), free_port())
         process = subprocess.Popen(

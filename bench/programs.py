@@ -3,8 +3,9 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["FOLDER", "SOURCES", "build"]
+__all__ = ["FOLDER", "SOURCES", "build", "log_of"]
 
 SOURCES = Path(__file__).parent / "native"
 FOLDER = Path(__file__).parents[1] / ".bench"
@@ -25,6 +26,13 @@ def build(name: str, *, folder: Path = FOLDER) -> Path:
     if done.returncode:
         raise RuntimeError(f"{name}.c does not compile:\n{done.stderr}")
     return program
+
+
+def log_of(name: str) -> BinaryIO:
+    """Where a program that is measured may write, begun anew."""
+    folder = FOLDER / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / f"{name}.log").open("wb")
 
 
 if __name__ == "__main__":

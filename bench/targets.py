@@ -19,7 +19,7 @@ from bench.client import first_answer
 from bench.installed import mooring_program
 from bench.peers import npm_program, python_program
 from bench.processes import Process
-from bench.programs import FOLDER, build
+from bench.programs import FOLDER, build, log_of
 from bench.results import MINIMAL, MOORING, PIPE
 
 __all__ = [
@@ -176,9 +176,7 @@ def spawned(name: str, child: Argv, wrapper: Sequence[str] = ()) -> Iterator[Run
 @contextmanager
 def started(name: str, argv: Argv, port: int, child: Argv) -> Iterator[Running]:
     """A command that will serve that child at that port; ended afterwards, with all it started."""
-    logs = FOLDER / "logs"
-    logs.mkdir(exist_ok=True)
-    with (logs / f"{name}.log").open("wb") as log:
+    with log_of(name) as log:
         process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,

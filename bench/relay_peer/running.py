@@ -16,7 +16,7 @@ from bench.daemon import Daemon, daemon
 from bench.installed import mooring_program
 from bench.measuring import Unable
 from bench.processes import Process
-from bench.programs import FOLDER, build
+from bench.programs import FOLDER, build, log_of
 from bench.relay_peer.ways import AGENT, PLAIN, SERVER
 from bench.targets import Argv, environment, free_port, native_child
 from mooring.relay.state_folder import make_state, tokens_path
@@ -93,9 +93,7 @@ def relay(wanted: Sequence[Wanted], *options: str) -> Iterator[Relay]:
 
 @contextmanager
 def _started(name: str, argv: Argv, extra: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    logs = FOLDER / "logs"
-    logs.mkdir(exist_ok=True)
-    with (logs / f"{name}.log").open("wb") as log:
+    with log_of(name) as log:
         process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -134,10 +132,8 @@ class Helper:
 @contextmanager
 def helper(name: str, *words: str) -> Iterator[Helper]:
     """`python -m bench.relay_peer.NAME`; ended afterwards."""
-    logs = FOLDER / "logs"
-    logs.mkdir(exist_ok=True)
     argv = [sys.executable, "-m", f"bench.relay_peer.{name}", *words]
-    with (logs / f"relay-{name}.log").open("wb") as log:
+    with log_of(f"relay-{name}") as log:
         process = subprocess.Popen(
             argv,
             stdin=subprocess.PIPE,

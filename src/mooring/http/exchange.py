@@ -171,7 +171,7 @@ class HttpExchange(Struct, eq=False):
         self._begin_relay(head, b"", STREAMING)
 
     def _begin_relay(self, head: bytes, body: bytes, state: int) -> None:
-        if not self._may(UNANSWERED, "relayed"):
+        if (self.state != UNANSWERED or self._outlet.gone) and not self._may(UNANSWERED, "relayed"):
             return
         self.head = [head, *render_lines(self.extra_headers)] if self.extra_headers else (head,)
         if body:

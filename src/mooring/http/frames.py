@@ -112,6 +112,11 @@ class Frames:
         return bool(self._begun or self._left or self._pieces or self.held_bytes)
 
     @property
+    def is_at_rest(self) -> bool:
+        """Nothing has begun and nothing is to be sent: as after nearly every feed, and told in one step."""
+        return self._core is None and not self._begun and not self._output
+
+    @property
     def ending(self) -> tuple[int, str]:
         """Code and reason of whoever said goodbye first."""
         core = self._core
@@ -272,7 +277,7 @@ class Frames:
 
     def message(self, message: bytes) -> None:
         """A message of ours."""
-        if not self.is_open:
+        if self._core is not None and not self.is_open:
             return
         length, ours = len(message), self._masked ^ MASKED
         if length < 126:

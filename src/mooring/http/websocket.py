@@ -193,13 +193,8 @@ class WebSocketConnection(asyncio.Protocol):
     def _feed(self, data: bytes | memoryview) -> None:
         frames = self._frames
         messages = frames.feed(data)
-        if self._held_bytes or frames.is_unfinished:
-            self._count()
-            is_small = self._held_bytes <= FREE_BODY_BYTES or self._is_of_many
-            if self._house.budget.is_exceeded and not is_small:
-                frames.fail(TRY_AGAIN_LATER, "too much is being sent here at the same time; try again")
-        if frames.has_output:
-            self._flush()
+        if self._held_bytes or not frames.is_at_rest:
+            self._weigh(frames)
         for message in messages:
             if self._is_leaving:
                 break
@@ -212,6 +207,16 @@ class WebSocketConnection(asyncio.Protocol):
                     self.close(INTERNAL_ERROR, "a message could not be taken; the log says why")
         if frames.is_over:
             self._end()
+
+    def _weigh(self, frames: Frames) -> None:
+        """Of a message that is not whole something is held; or there is something to be said."""
+        if self._held_bytes or frames.is_unfinished:
+            self._count()
+            is_small = self._held_bytes <= FREE_BODY_BYTES or self._is_of_many
+            if self._house.budget.is_exceeded and not is_small:
+                frames.fail(TRY_AGAIN_LATER, "too much is being sent here at the same time; try again")
+        if frames.has_output:
+            self._flush()
 
     def _count(self) -> None:
         """What we hold of messages that are not complete."""

@@ -29,7 +29,7 @@ from mooring.replicas.records import Replica
 from mooring.replicas.seal import HEADER, NOBODY, Seal
 from mooring.wire.http import HOP_BY_HOP, Exchange, Headers, Request, Response
 
-__all__ = ["MISDIRECTED", "NEIGHBOURS_PATH", "UNTRUSTED", "Forwarding"]
+__all__ = ["MISDIRECTED", "NEIGHBOURS_PATH", "REFUSALS", "UNTRUSTED", "Forwarding"]
 
 log = logging.getLogger("mooring.replicas")
 
@@ -41,6 +41,8 @@ WHOLE_BYTES = 64 * 1024
 MAX_WORD_BYTES = 4096
 UNTRUSTED = frozenset({401, 403})
 """Whoever is vouched for is not asked who he is: it is us who are not believed."""
+REFUSALS = UNTRUSTED | {MISDIRECTED}
+"""By which another replica says that it did nothing."""
 
 # Who asks was judged where the request came in; the owner believes that replica.
 JUDGED = frozenset({b"authorization", b"expect", b"host", b"origin", HEADER})

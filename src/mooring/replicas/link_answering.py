@@ -41,7 +41,9 @@ MAX_UNREAD_BYTES = 256 * 1024 * 1024
 own (`Limits.max_unsent_bytes`). Beyond that the largest are cut, unless there is but one."""
 LIMITS = Limits(max_headers=Limits().max_headers + 4)
 """Of a head. It had to be within the usual ones where it came in, and has a seal since."""
+# A member of an enum takes ten times as long to look up as these.
 HELLO, HEAD, CALL, CREDIT, CANCEL = Kind.HELLO, Kind.HEAD, Kind.CALL, Kind.CREDIT, Kind.CANCEL
+ANSWER, BEGIN, PIECE, END, CUT = Kind.ANSWER, Kind.BEGIN, Kind.PIECE, Kind.END, Kind.CUT
 
 
 class AnsweringLink:
@@ -218,10 +220,10 @@ class _Answer:
         exchange.held.clear()
         status = int(head[9:12])  # HTTP/1.1 200 …
         if exchange.state == ANSWERED and len(body) <= PIECE_BYTES:
-            self._link.batch.put(Kind.ANSWER, self._number, parts(status, len(head)), head + body)
+            self._link.batch.put(ANSWER, self._number, parts(status, len(head)), head + body)
             self._forget()
             return
-        self._link.batch.put(Kind.BEGIN, self._number, parts(status, len(head)), head)
+        self._link.batch.put(BEGIN, self._number, parts(status, len(head)), head)
         self._unsent += body
         self._is_ended = exchange.state == ANSWERED
         self._send()
@@ -244,7 +246,7 @@ class _Answer:
         """See `Outlet`."""
         if not self.gone:
             self.gone = True
-            self._link.batch.put(Kind.CUT, self._number)
+            self._link.batch.put(CUT, self._number)
             self._forget()
 
     def put_back(self, exchange: HttpExchange) -> None:
@@ -285,11 +287,11 @@ class _Answer:
         unsent, put = self._unsent, self._link.batch.put
         while unsent and self._credit_bytes > 0:
             count = min(PIECE_BYTES, self._credit_bytes, len(unsent))
-            put(Kind.PIECE, self._number, 0, bytes(unsent[:count]))
+            put(PIECE, self._number, 0, bytes(unsent[:count]))
             del unsent[:count]
             self._credit_bytes -= count
         if self._is_ended and not unsent:
-            put(Kind.END, self._number)
+            put(END, self._number)
             self._forget()
         else:
             self._keep(len(unsent))
@@ -301,7 +303,8 @@ class _Answer:
     def _forget(self) -> None:
         """It is over. The exchange, which has us, is let go: nothing is left for Python to look for."""
         self.exchange = None
-        self._keep(0)
+        if self.kept_bytes:
+            self._keep(0)
         if self._link.under_way.pop(self._number, None) is not None:
             self._link.close_if_left()
 

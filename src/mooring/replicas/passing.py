@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.exchange import HttpExchange
-from mooring.replicas.errands import Errand, Outcome, outcome_of
+from mooring.replicas.errands import ANSWERED, Errand, Outcome, outcome_of
 from mooring.replicas.forwarding import MISDIRECTED, UNTRUSTED, Forwarding
 from mooring.replicas.membership import Membership
 from mooring.replicas.records import Replica
@@ -65,17 +65,16 @@ class Passing:
 
         def over(errand: Errand, outcome: Outcome | None) -> None:
             self._errands.discard(errand)
-            self.forwards += outcome is Outcome.ANSWERED
-            if outcome not in (None, Outcome.ANSWERED):
+            if outcome is ANSWERED:
+                self.forwards += 1
+                self._told.discard(name)
+            elif outcome is not None:
                 on_end(outcome)
 
-        errand = Errand(name, exchange, replica, self._is_not_done, over)
+        errand = Errand(name, exchange, replica, self._note_refusal, over)
         self._errands.add(errand)
         errand.set_out(*way)
         return True
-
-    def _is_not_done(self, name: str, replica: Replica, status: int) -> bool:
-        return status == MISDIRECTED or self._is_untrusted(name, replica, status)
 
     async def hand_to(
         self, name: str, replica: Replica, exchange: Exchange, *, not_done: Container[int] = (MISDIRECTED,)
@@ -85,9 +84,11 @@ class Passing:
         try:
             async with self._while_alive(name):
                 response = await self._forwarding.send(exchange.request, replica)
-                if response.status in not_done or self._is_untrusted(name, replica, response.status):
+                if response.status in not_done or response.status in UNTRUSTED:
+                    self._note_refusal(name, replica, response.status)
                     response.close()
                     return Outcome.NOT_DONE
+                self._told.discard(name)
                 self.forwards += 1
                 await self._answer(exchange, response)
         except NotSent as error:
@@ -106,13 +107,11 @@ class Passing:
         finally:
             response.close()
 
-    def _is_untrusted(self, name: str, replica: Replica, status: int) -> bool:
-        if status not in UNTRUSTED:
-            self._told.discard(name)
-            return False
-        text = f"{replica.address} does not believe that we are a replica: its key is another, or its clock"
-        self._tell(name, "replica_untrusted", text)
-        return True
+    def _note_refusal(self, name: str, replica: Replica, status: int) -> None:
+        if status in UNTRUSTED:
+            cause = "its key is another, or its clock"
+            text = f"{replica.address} does not believe that we are a replica: {cause}"
+            self._tell(name, "replica_untrusted", text)
 
     def _tell(self, name: str, event: str, text: str) -> None:
         """Once, until it answers again."""

@@ -5,9 +5,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
+from redis.asyncio.connection import AbstractConnection
 
 from mooring.errors import UserError
 from mooring.replicas.address import parse_store_address
@@ -188,3 +190,27 @@ async def test_a_fence_holds_across_a_failover(tmp_path: Path) -> None:
             await served(store, 2)
             assert await store.keep("s1", old, RECORD, 2.0, TTL_S) is Kept.FENCED
             assert await store.keep("s1", new, RECORD, 2.0, TTL_S) is Kept.KEPT
+
+
+@pytest.mark.parametrize("how", ["tls", "sentinel", "sentinel-tls", "cluster", "cluster-tls"])
+@pytest.mark.parametrize("said", [AttributeError("no writelines"), TypeError("not callable")], ids=repr)
+async def test_what_is_written_to_a_connection_that_was_closed_is_written_again(
+    how: str, said: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of these errors of Python's own comes of it, and whether one does, is left to its version and to
+    chance."""
+    closed: list[AbstractConnection] = []
+    send = AbstractConnection.send_packed_command
+
+    async def close_first(self: AbstractConnection, *words: Any, **options: Any) -> None:
+        if not closed and self.is_connected:
+            closed.append(self)
+            raise said
+        await send(self, *words, **options)
+
+    with running_place("redis", how, tmp_path / "place") as place:
+        async with opened(place) as store:
+            await store.check()
+            monkeypatch.setattr(AbstractConnection, "send_packed_command", close_first)
+            assert (await store.open("s1", "a", RECORD, 1.0, TTL_S)).fence == 1
+            assert len(closed) == 1

@@ -6,17 +6,19 @@ may need more than one such bound to find out that another server has taken its 
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import redis.asyncio as redis
 from redis.asyncio.cluster import ClusterNode, ClusterPipeline, RedisCluster
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import (
     MasterNotFoundError,
     Sentinel,
     SentinelConnectionPool,
+    SentinelManagedConnection,
     SentinelManagedSSLConnection,
 )
 from redis.backoff import ExponentialBackoff, NoBackoff
@@ -82,10 +84,31 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 def _connections(trust: ssl.SSLContext | None) -> dict[str, Any]:
     """Which a pool makes."""
-    return {} if trust is None else {"connection_class": _Secured, "trust": trust}
+    return {"connection_class": _Plain} if trust is None else {"connection_class": _Secured, "trust": trust}
 
 
-class _Secured(redis.SSLConnection):
+class _Closable(AbstractConnection):
+    """One that was closed says so, and the command is tried again.
+
+    As it comes, what is written to it may end in an error of Python's own, depending on its version: nobody
+    takes that for a lost connection (redis-py 8.1, issue 4287).
+    """
+
+    async def send_packed_command(
+        self, command: bytes | str | Iterable[bytes], check_health: bool = True
+    ) -> None:
+        try:
+            await super().send_packed_command(command, check_health)
+        except (AttributeError, TypeError) as error:
+            await self.disconnect(nowait=True)
+            raise redis.ConnectionError("the connection was closed") from error
+
+
+class _Plain(_Closable, redis.Connection):
+    pass
+
+
+class _Secured(_Closable, redis.SSLConnection):
     def __init__(self, *, trust: ssl.SSLContext, **options: Any) -> None:
         super().__init__(**options)
         self.ssl_context.context = trust
@@ -112,9 +135,9 @@ class _Cluster(RedisCluster):
         super().__init__(**options)
         self._room = asyncio.Semaphore(MOST_CONNECTIONS)
         self.connection_kwargs.update(_connections(trust))  # of nodes that it finds
-        for node in self.startup_nodes if trust is not None else ():
-            node.connection_class = _Secured
-            node.connection_kwargs["trust"] = trust
+        for node in self.startup_nodes:
+            node.connection_class = _Plain if trust is None else _Secured
+            node.connection_kwargs |= {} if trust is None else {"trust": trust}
 
     async def execute_command(self, *args: Any, **kwargs: Any) -> Any:
         async with self._room:
@@ -168,7 +191,11 @@ def _watched(
         db=address.database,
         **options,
         **login,
-        **({} if trust is None else {"connection_class": _WatchedSecured, "trust": trust}),
+        **(
+            {"connection_class": _WatchedPlain}
+            if trust is None
+            else {"connection_class": _WatchedSecured, "trust": trust}
+        ),
     )
     client: redis.Redis = _Watched.from_pool(pool)
     return client
@@ -235,7 +262,11 @@ class _WatchedPool(SentinelConnectionPool, redis.BlockingConnectionPool):
     """Of the primary, whoever that is; whoever finds no connection free waits."""
 
 
-class _WatchedSecured(SentinelManagedSSLConnection):
+class _WatchedPlain(_Closable, SentinelManagedConnection):
+    pass
+
+
+class _WatchedSecured(_Closable, SentinelManagedSSLConnection):
     def __init__(self, *, trust: ssl.SSLContext, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self.ssl_context.context = trust

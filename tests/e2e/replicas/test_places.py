@@ -145,5 +145,8 @@ async def test_whoever_does_not_fit_is_told_at_start(place: Place, tmp_path: Pat
         assert (status, said["code"]) == (2, code), said
         assert next(iter(changed)) in said["hint"]
         assert "not it" not in json.dumps(said)
-        done = await mooring("ls", "--sessions", place.url, *options)
+        async with within():
+            # It asks once, for two seconds: on a busy machine that may be too short.
+            while (done := await mooring("ls", "--sessions", place.url, *options)).status == 1:
+                assert "Timeout" in done.err or "no answer" in done.err
         assert done.status == 2 and next(iter(changed)) in done.err

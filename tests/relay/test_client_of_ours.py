@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from mooring.host.stop import Stop
 from mooring.http.client import Client
 from mooring.http.origin import Origin
 from mooring.http.websocket_client import ClientSockets
+from mooring.relay.carrier import Carrier
 from mooring.relay.policy import AgentPolicy, RelayPolicy
 from mooring.wire.http import Response
 from mooring.wire.websocket import WebSocket
@@ -46,9 +48,17 @@ class Near:
         return Origin(host="127.0.0.1", port=urlsplit(self.urls["laptop/time"]).port or 0)
 
     @property
+    def carriers(self) -> list[Carrier]:
+        """What carries the link, at the relay; another one after each loss."""
+        there = [keeper for keeper in self.relay.relay.registry.snapshot() if keeper.kind == "client"]
+        return [keeper.carrier for keeper in there if keeper.carrier is not None]
+
+    @property
     def is_connected(self) -> bool:
-        there = self.relay.relay.registry.snapshot()
-        return any(keeper.is_attached for keeper in there if keeper.kind == "client")
+        return bool(self.carriers)
+
+    def is_carried_anew(self, before: Carrier) -> bool:
+        return self.is_connected and before not in self.carriers
 
     async def start(self, wish: Wish, drain_timeout_s: float = 10.0) -> None:
         self.task = asyncio.create_task(
@@ -184,9 +194,9 @@ async def test_a_call_that_the_link_came_back_for_is_not_given_up(
         under_way = asyncio.create_task(here.ask("hold"))
         await until(lambda: here.server.held)
         for _ in range(8):  # that one of them is lost when a hold of another loss is over
+            [before] = here.carriers
             here.wire.cut()
-            await until(lambda: not here.is_connected)
-            await until(lambda: here.is_connected)
+            await until(partial(here.is_carried_anew, before))
             await asyncio.sleep(0.1)
         here.server.held[0].respond(Response(200, b'{"done":1}', [(b"content-type", b"application/json")]))
         assert await under_way == {"done": 1}

@@ -53,7 +53,7 @@ class Lease:
 
     @property
     def holds(self) -> bool:
-        """May its holder act? Looked at before each write to a child."""
+        """May its holder act?"""
         return self._clock() < self.until
 
     @property

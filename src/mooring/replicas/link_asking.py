@@ -135,7 +135,7 @@ class AskingLink:
         if kind == ANSWER:
             if (asker := self._under_way.get(number)) is not None:
                 if asker.is_begun:
-                    _check(False)
+                    raise _out_of_order()
                 del self._under_way[number]
                 status, head_bytes = parts_of(value)
                 asker.on_answer(status, payload[:head_bytes], payload[head_bytes:])
@@ -145,12 +145,14 @@ class AskingLink:
                 self._under_way.pop(later).on_not_done()
         elif kind in (END, CUT):
             if (asker := self._under_way.get(number)) is not None:
-                _check(asker.is_begun or kind == CUT)
+                if not asker.is_begun and kind == END:
+                    raise _out_of_order()
                 del self._under_way[number]
                 asker.on_end() if kind == END else asker.on_lost()
         elif kind in (BEGIN, PIECE):
             if (asker := self._under_way.get(number)) is not None:
-                _check(asker.is_begun == (kind == PIECE))
+                if asker.is_begun is (kind == BEGIN):
+                    raise _out_of_order()
                 asker.on_begin(parts_of(value)[0], payload) if kind == BEGIN else asker.on_piece(payload)
         elif kind != HELLO:
             raise RemoteProtocolError(f"it says what only we say ({kind})", code="bad_link")
@@ -167,7 +169,6 @@ class AskingLink:
             asker.on_lost()
 
 
-def _check(is_in_order: bool) -> None:
+def _out_of_order() -> RemoteProtocolError:
     """Otherwise whoever waits for the answer would be told that it has it, and wait for ever."""
-    if not is_in_order:
-        raise RemoteProtocolError("an answer begins twice, or not at all", code="bad_link")
+    return RemoteProtocolError("an answer begins twice, or not at all", code="bad_link")

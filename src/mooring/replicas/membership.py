@@ -90,7 +90,7 @@ class Membership:
         self._hurry = asyncio.Event()
 
     def holds(self) -> bool:
-        """May we act for our sessions? Asked twice with each call, so in one step."""
+        """May we act for our sessions? Asked before each write to a child: so in one step."""
         return self._is_settled and self._clock() < self._lease.until
 
     @property
@@ -271,7 +271,7 @@ class Membership:
 
     async def _ask_others(self, asked_at: float) -> None:
         """Does nobody see Redis? Asked when the lease would end before long."""
-        if not self._is_settled or not self._lease.holds or self._lease.left_s > self._policy.lease_s / 2:
+        if not self.holds() or self._lease.left_s > self._policy.lease_s / 2:
             return
         asked = [self._neighbours.promise_rest(replica, self.name) for replica in self.others.values()]
         answers = await asyncio.gather(*asked, return_exceptions=True)

@@ -134,10 +134,12 @@ class _Cluster(RedisCluster):
     def __init__(self, trust: ssl.SSLContext | None, **options: Any) -> None:
         super().__init__(**options)
         self._room = asyncio.Semaphore(MOST_CONNECTIONS)
-        self.connection_kwargs.update(_connections(trust))  # of nodes that it finds
+        kind = _connections(trust)
+        self.connection_kwargs.update(kind)  # of nodes that it finds
         for node in self.startup_nodes:
-            node.connection_class = _Plain if trust is None else _Secured
-            node.connection_kwargs |= {} if trust is None else {"trust": trust}
+            node.connection_class = kind["connection_class"]
+            if trust is not None:
+                node.connection_kwargs["trust"] = trust
 
     async def execute_command(self, *args: Any, **kwargs: Any) -> Any:
         async with self._room:

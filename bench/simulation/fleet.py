@@ -1,9 +1,12 @@
 """A fleet: its size, and what its clients do."""
 
+from math import expm1
+
 from msgspec import Struct
 
 from bench.simulation.places import misses
 from mooring.replicas.policy import ReplicaPolicy
+from mooring.replicas.seal import SPAN_S
 
 __all__ = ["Fleet"]
 
@@ -60,8 +63,18 @@ class Fleet(Struct, frozen=True, kw_only=True):
         """Of calls that are passed on, those whose owner is looked for in Redis first."""
         if self.replicas == 1:
             return 0.0
-        each = self.calls_per_second_per_session * (1 - self.affinity)
-        if not self.hashed:
-            each /= self.replicas
-        room = self.policy.remembered_places
+        room, each = self.policy.remembered_places, self._calls_at_one
         return misses(self.foreign_sessions, calls_per_s=each, life_s=self.session_life_s, room=room)
+
+    @property
+    def new_head_share(self) -> float:
+        """Of calls that are passed on, those with a head that was not sent ahead: the first of its client at
+        that replica since seals changed."""
+        between_changes = self._calls_at_one * SPAN_S
+        return -expm1(-between_changes) / between_changes if between_changes else 1.0
+
+    @property
+    def _calls_at_one(self) -> float:
+        """Of one session in a second, at one of the replicas that do not have it."""
+        each = self.calls_per_second_per_session * (1 - self.affinity)
+        return each if self.hashed else each / self.replicas

@@ -11,6 +11,7 @@ from bench.simulation.costs import Costs
 from bench.simulation.fleet import Fleet
 from bench.simulation.traffic import Job, Place, Reason, jobs
 from mooring.http.limits import Limits
+from mooring.replicas.link_frames import HEADS_KEPT
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.redis_client import MOST_CONNECTIONS
 
@@ -112,6 +113,7 @@ def _replica_memory(fleet: Fleet, costs: Costs) -> Use:
         "sessions": fleet.sessions / fleet.replicas * costs.held_bytes,
         "places of other sessions": places * costs.place_bytes,
         "connections": _incoming(fleet) * CONNECTION_BYTES,
+        "heads of calls that others pass on": (fleet.replicas - 1) * HEADS_KEPT * costs.head_bytes,
     }
     share = sum(parts.values()) / (fleet.replica_gb * 1e9)
     return Use(Resource.REPLICA_MEMORY, share, max(parts, key=parts.__getitem__))

@@ -69,7 +69,8 @@ def calls(fleet: Fleet, costs: Costs, missed_share: float) -> Iterator[Job]:
     batch_us = costs.find_us + EVENTS_EACH * costs.event_us  # each call's is a round trip of its own
     streaming = [*serving, *_asking(costs, Place.OWNER, batch_us, Reason.STORING)]
     finding = _asking(costs, Place.FRONT, costs.find_us, Reason.FINDING) * FIND_COMMANDS
-    passing = [Step(Place.FRONT, costs.passing_us / 2, Reason.PASSING)]  # there, and back
+    passing_us = costs.passing_us + costs.head_us * fleet.new_head_share
+    passing = [Step(Place.FRONT, passing_us / 2, Reason.PASSING)]  # there, and back
     passed = fleet.passed_share
     for answering, share in ((serving, 1 - fleet.event_share), (streaming, fleet.event_share)):
         per_s = fleet.calls_per_s * share

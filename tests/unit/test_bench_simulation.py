@@ -293,9 +293,21 @@ def test_only_what_is_not_done_yet_is_proposed() -> None:
 
 def test_three_replicas_do_as_many_calls_as_were_measured_of_them() -> None:
     costs = costs_of(sample_run(replica_three_few={"mooring": 20_000}))
-    three = Fleet(replicas=3, sessions=32, event_share=0.0)
+    three = Fleet(replicas=3, sessions=32, event_share=0.0, calls_per_second_per_session=1e6)
     spent = work_s(calls(three, costs, missed_share=0.0), Place.FRONT, Place.OWNER)
     assert three.calls_per_s / sum(spent.values()) == pytest.approx(20_000)
+
+
+def test_who_asks_seldom_has_a_head_that_nobody_knows() -> None:
+    seldom, often = Fleet(), Fleet(calls_per_second_per_session=1e3)
+    assert seldom.new_head_share > 0.99
+    assert often.new_head_share < 0.01
+    assert Fleet(affinity=1.0).new_head_share == 1.0
+    assert replace(often, hashed=True).new_head_share < often.new_head_share
+    few = COSTS._replace(head_us=0.0)
+    dear, cheap = (work_s(jobs(seldom, costs), Place.FRONT)[Reason.PASSING] for costs in (COSTS, few))
+    of_heads_us = seldom.calls_per_s * seldom.passed_share * COSTS.head_us
+    assert (dear - cheap) * 1e6 == pytest.approx(of_heads_us, rel=0.01)
 
 
 # Incidents

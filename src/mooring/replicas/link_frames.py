@@ -51,7 +51,9 @@ MAX_BODY_BYTES = 64 * 1024
 PIECE_BYTES = 64 * 1024
 """Of an answer, at once."""
 WINDOW_BYTES = 2 * PIECE_BYTES
-HEADS_KEPT = 2048
+HEADS_KEPT = 256
+"""Some 2.5 KB each, on as many links as there are replicas. In a large fleet nearly every call has a new one
+anyway: its client asks less often than seals change."""
 HEAD_NAMES = 1 << 32
 """A call names its head by the number of that, less as many times this as can be."""
 BATCH_BYTES = 64 * 1024

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from mooring.wire.http import Request
 
-__all__ = ["HEADER", "NOBODY", "Seal", "Voucher"]
+__all__ = ["HEADER", "NOBODY", "SPAN_S", "Seal", "Voucher"]
 
 HEADER = b"mooring-replica"
 SPAN_S = 30

@@ -344,6 +344,13 @@ PROMISES = (
     _at_most(
         2.2,
         "×",
+        "replica_cpu_elsewhere",
+        "CPU per call that another replica passes on, of both, against one on its owner",
+        _to("replica_cpu_elsewhere", "replica_cpu"),
+    ),
+    _at_most(
+        2.2,
+        "×",
         "replica_elsewhere",
         "p50 of a call that another replica passes on, against one on its owner",
         _to("replica_p50_elsewhere", "replica_p50"),

@@ -94,7 +94,7 @@ def test_without_rows_nothing_is_kept() -> None:
         ("replica_three", "replica_three", "mooring", 20_000, 19_999),
         ("replica_three", "replica_one", "mooring", 48_000, 48_001),
         ("replica_three_few", "replica_three_few", "mooring", 20_000, 19_999),
-        ("replica_three_few", "replica_one_few", "mooring", 48_000, 48_001),
+        ("replica_three_few", "replica_one_few", "mooring", 50_000, 50_001),
         ("replica_commands", "replica_commands", "mooring", 0.001, 0.002),
         ("replica_commands_elsewhere", "replica_commands_elsewhere", "mooring", 1, 1.001),
         ("replica_batches", "replica_batches", "mooring", 0.5, 0.501),

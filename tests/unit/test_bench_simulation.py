@@ -54,7 +54,7 @@ def shares(fleet: Fleet, costs: Costs = COSTS) -> dict[Resource, float]:
 
 def test_costs_are_those_of_the_run() -> None:
     assert COSTS.call_us == 1e6 / 40_000
-    assert COSTS.passing_us == 50.0 - 20.5
+    assert COSTS.passing_us == 45.0 - 20.5
     assert COSTS.session_bytes == 0.9 * 1024
     assert COSTS.replica_bytes == 29.7e6
 
@@ -62,7 +62,7 @@ def test_costs_are_those_of_the_run() -> None:
 def test_passing_on_costs_what_it_cost_where_it_was_dearest() -> None:
     """25 µs a call on its owner; of three replicas, two calls in three are passed on."""
     assert costs_of(sample_run(replica_three_few={"mooring": 20_000})).passing_us == pytest.approx(37.5)
-    assert costs_of(sample_run(replica_three_few={"mooring": 24_000})).passing_us == 29.5
+    assert costs_of(sample_run(replica_three_few={"mooring": 25_000})).passing_us == 24.5
     free = sample_run(replica_three_few={"mooring": 40_001}, replica_cpu_elsewhere={"mooring": 20.4})
     assert costs_of(free).passing_us == 0.0
 

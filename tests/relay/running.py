@@ -50,7 +50,7 @@ class Running(Harness):
 
     async def start(self) -> None:
         """When it returns it listens, or has ended."""
-        self.task = asyncio.create_task(relaying.run(self.options, self.stop))
+        self.task = asyncio.create_task(relaying._run(self.options, self.stop))
         await until(lambda: self.events("listening") or (self.task is not None and self.task.done()))
         if self.events("listening"):
             self.port = urlsplit(self.events("listening")[0].url).port or 0  # type: ignore[attr-defined]
@@ -89,7 +89,7 @@ class Running(Harness):
         return told
 
     async def end(self, cause: str = "SIGTERM") -> int:
-        """Ask it to end; its exit status."""
+        """Ask it to end; its exit status, or that it begins anew."""
         self.stop.request(cause)
         return await self.ended()
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from mooring.cli.relay.running import restart_relay
+from mooring.errors import Unavailable
+from mooring.host import relaying
 from mooring.host.stop import Stop
 from mooring.http.websocket_client import Refused
 from mooring.relay.envelope import Kind, encode, read_json, split, write_json
@@ -161,7 +164,7 @@ async def test_a_restart_is_told_with_a_moment_to_come_back(tmp_path: Path, door
             assert await relay.end() == 0
         else:
             assert await relay.control("POST", "/restart") == {"restarting": True}
-            assert await relay.ended() == 0
+            assert await relay.ended() == relaying.BEGIN_ANEW
         delays = []
         for end in ends:
             assert await end.gone() == (1012, "restarting")
@@ -310,12 +313,14 @@ async def test_closes_are_spread_so_that_not_all_come_back_at_once(tmp_path: Pat
 # Who comes meanwhile -------------------------------------------------------------------------------
 
 
-async def drain_held_up(relay: Running) -> "tuple[asyncio.Task[tuple[int, bytes]], asyncio.Task[int]]":
+async def drain_held_up(
+    relay: Running, cause: str = "SIGTERM"
+) -> "tuple[asyncio.Task[tuple[int, bytes]], asyncio.Task[int]]":
     """A drain that waits for a call."""
     await relay.laptop()
     asking = ask(relay, "/laptop/time/mcp?hold")
     await until(lambda: relay.server.held)
-    ending = asyncio.create_task(relay.end())
+    ending = asyncio.create_task(relay.end(cause))
     await until(lambda: relay.events("draining"))
     return asking, ending
 
@@ -636,6 +641,40 @@ async def test_a_second_signal_forces(tmp_path: Path) -> None:
         assert reset is not None and reset.reason == "draining"
         [ended] = relay.events("ended")
         assert ended.cut == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("first", ["signal", "restart"])
+async def test_a_signal_ends_it_whether_a_restart_was_asked_for_before_or_after(
+    tmp_path: Path, first: str
+) -> None:
+    async with running(tmp_path, stop=Stop(lambda: 0.0)) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        asking, ending = await drain_held_up(relay, "SIGTERM" if first == "signal" else relaying.RESTART)
+        told = await relay.control("POST", "/restart")
+        if first == "signal":
+            assert told["error"]["code"] == "relay_stopping"
+            with pytest.raises(Unavailable, match="shutting down"):
+                await asyncio.to_thread(restart_relay, str(relay.options.state))
+        else:
+            assert told == {"restarting": True}
+            relay.stop.request("SIGTERM")
+        let_go(relay)
+        assert await asking == (200, b"done") and await ending == 0
+
+
+async def test_a_restart_that_is_asked_for_again_is_no_second_signal(tmp_path: Path) -> None:
+    now = [0.0]
+    stop = Stop(lambda: now[0])
+    async with running(tmp_path, stop=stop) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        asking, ending = await drain_held_up(relay, cause=relaying.RESTART)
+        now[0] = 1.0
+        assert await relay.control("POST", "/restart") == {"restarting": True}
+        assert not stop.forced
+        let_go(relay)
+        assert await asking == (200, b"done") and await ending == relaying.BEGIN_ANEW
 
 
 async def test_calls_that_were_cut_are_not_forgotten_when_the_closes_take_too_long(tmp_path: Path) -> None:

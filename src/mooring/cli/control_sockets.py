@@ -25,8 +25,11 @@ def ask_socket(path: Path, method: str, target: str) -> Any:
             pieces.append(piece)
     head, _, body = b"".join(pieces).partition(b"\r\n\r\n")
     try:
+        told = json.loads(body)
         if b" 200 " in head.split(b"\r\n")[0]:
-            return json.loads(body)
-    except ValueError:
+            return told
+        error = told["error"]
+        raise Unavailable(error["message"], code=error["code"], hint=error.get("hint", ""))
+    except (ValueError, KeyError, TypeError):
         pass  # it ended in the middle of a word
     raise Unavailable("it does not answer as it should", code="bad_answer")

@@ -11,6 +11,7 @@ import msgspec
 from mooring import __version__
 from mooring.host.prometheus import CONTENT_TYPE, Page, Teller
 from mooring.http.listener import Listener
+from mooring.http.problems import problem
 from mooring.http.router import Router
 from mooring.relay.keeper import AGENT, CLIENT, Keeper
 from mooring.relay.relay import Relay
@@ -25,19 +26,23 @@ JSON: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no
 
 
 def control_app(
-    relay: Relay, certificates: "Certificates | None", urls: list[str], restart: Callable[[], None]
+    relay: Relay, certificates: "Certificates | None", urls: list[str], restart: Callable[[], bool]
 ) -> Router:
-    """For the commands of whoever may use the relay's folder."""
+    """For the commands of whoever may use the relay's folder. `restart` does, or returns False."""
 
     def status(exchange: Exchange) -> None:
         body = msgspec.json.encode(_status(relay, certificates, urls))
         exchange.respond(Response(200, body, JSON))
 
     def begin_restart(exchange: Exchange) -> None:
-        exchange.respond(Response(200, b'{"restarting":true}', JSON))
-        asyncio.get_running_loop().call_soon(restart)
+        exchange.respond(Response(200, b'{"restarting":true}', JSON) if restart() else _stopping())
 
     return Router().add("GET", "/status", status).add("POST", "/restart", begin_restart)
+
+
+def _stopping() -> Response:
+    hint = "start it again when it has ended: mooring relay"
+    return problem(409, "relay_stopping", "the relay is shutting down, and not to come back", hint=hint)
 
 
 def _status(relay: Relay, certificates: "Certificates | None", urls: list[str]) -> dict[str, Any]:

@@ -50,6 +50,8 @@ __all__ = ["control_socket", "main", "run"]
 log = logging.getLogger("mooring.host")
 
 LOST_CALL = 3
+BEGIN_ANEW = -1
+"""Instead of an exit status."""
 BACKLOG = 4096
 """Agents that come back all at once wait there for a moment; who finds no room comes seconds later."""
 CLOSING_S = 5.0
@@ -61,7 +63,7 @@ PROBES = frozenset({"/healthz", "/readyz"})
 def main(options: RelayOptions) -> int:
     """Run until a signal says stop; returns the exit status. A restart that was asked for begins it anew."""
     status = run_with_signals(lambda stop: _run(options, stop), keeps_memory=True)
-    if status < 0:
+    if status == BEGIN_ANEW:
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(sys.executable, [sys.executable, "-m", "mooring", *sys.argv[1:]])  # noqa: S606 - ourselves
@@ -89,7 +91,7 @@ async def _run(options: RelayOptions, stop: Stop) -> int:
     if failure is not None:
         raise failure
     if relaying.wants_restart:
-        return -1
+        return BEGIN_ANEW
     return LOST_CALL if cut else 0
 
 
@@ -117,7 +119,6 @@ class _Relaying:
     def __init__(self, options: RelayOptions, stop: Stop) -> None:
         self._options = options
         self._stop = stop
-        self.wants_restart = False
         clock = time.monotonic
         book = TokenBook.load(tokens_path(options.state))
         gate = Gate(
@@ -240,9 +241,16 @@ class _Relaying:
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)
 
-    def _restart(self) -> None:
-        self.wants_restart = True
-        self._stop.request(RESTART)
+    def _restart(self) -> bool:
+        """Begin to; False: it ends for another reason. Asking again is no second signal: that forces."""
+        if not (self._stop.requested or self._relay.is_draining):
+            self._stop.request(RESTART)
+        return self.wants_restart
+
+    @property
+    def wants_restart(self) -> bool:
+        """That was asked for, and no signal came since: whoever sends one wants it to end."""
+        return self._stop.last_cause == RESTART
 
     # Its end.
 

@@ -21,6 +21,8 @@ class Stop:
         self._forced = asyncio.Event()
         self._since = 0.0
         self.cause = ""
+        self.last_cause = ""
+        """Of whoever asked last, however soon after the first."""
 
     @property
     def requested(self) -> bool:
@@ -34,6 +36,7 @@ class Stop:
 
     def request(self, cause: str) -> None:
         """Ask to end; a second time, to end at once."""
+        self.last_cause = cause
         if not self._requested.is_set():
             self.cause = cause
             self._since = self._clock()

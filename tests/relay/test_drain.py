@@ -643,6 +643,36 @@ async def test_a_second_signal_forces(tmp_path: Path) -> None:
         assert ended.cut == 2  # type: ignore[attr-defined]
 
 
+@DOORS
+@pytest.mark.parametrize("way", ["a second signal", "the deadline"])
+async def test_a_restart_that_is_forced_is_told_all_the_same(tmp_path: Path, door: str, way: str) -> None:
+    """Before a link's turn has come, and while a call is not answered."""
+    now, each_s = [0.0], 3600.0
+    policy = RelayPolicy(spread_s=each_s, spread_each_s=each_s, return_s=each_s, return_each_s=each_s)
+    async with running(
+        tmp_path,
+        stop=Stop(lambda: now[0]),
+        drain_timeout_s=7200.0 if way == "a second signal" else 0.05,
+        announce_restart=True,
+        policy=policy,
+    ) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent, client = await relay.peers.agent(relay.laptops), await relay.peers.client(relay.phone)
+        call = client.call("laptop/time", CALL)
+        await until(lambda: agent.opened)
+        relay.stop.request("SIGTERM")
+        await until(lambda: relay.events("draining"))
+        if way == "a second signal":
+            now[0] = 1.0
+            relay.stop.request("SIGTERM")
+        assert await relay.ended() == 3 and (await call.over()).reset is not None
+        end = agent if door == AGENT else client
+        assert await end.gone() == (1012, "restarting")
+        told = [read_json(got.payload, Restart) for got in end.words if got.kind == Kind.RESTART]
+        assert told and told[-1].reconnect_in_ms > 0, "counted from the goodbye that came"
+
+
 @pytest.mark.parametrize("first", ["signal", "restart"])
 async def test_a_signal_ends_it_whether_a_restart_was_asked_for_before_or_after(
     tmp_path: Path, first: str

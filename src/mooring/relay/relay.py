@@ -93,6 +93,7 @@ class Relay:
         self._callers: dict[Caller, Grant] = {}
         self._began = clock()
         self._draining = ""
+        self._is_restart = False
         self.calls_cut = 0
         """At its end: how many were not finished."""
 
@@ -292,13 +293,14 @@ class Relay:
         many there are.
         """
         self._draining = cause
+        self._is_restart = is_restart
         self._welcoming.refuse_new(cause)
         self._parked.go_on_all()
         with suppress(TimeoutError):
             async with asyncio.timeout(calls_s):
                 await self._wait_quiet()
         self.cut(cause)
-        await self._close_links(is_restart=is_restart)
+        await self._close_links()
 
     async def _wait_quiet(self) -> None:
         """Until no call is under way. There is no one place that knows."""
@@ -329,20 +331,21 @@ class Relay:
         clients = [keeper for keeper in self.registry.snapshot() if keeper.kind != AGENT]
         return [stream for client in clients for stream in client.link.streams.values()]
 
-    async def _close_links(self, *, is_restart: bool) -> None:
+    @property
+    def _goodbye(self) -> tuple[int, str]:
+        return (RESTARTING, "restarting") if self._is_restart else (GOING_AWAY, "shutting down")
+
+    async def _close_links(self) -> None:
         policy, keepers = self._policy, self.registry.snapshot()
-        code, reason = (RESTARTING, "restarting") if is_restart else (GOING_AWAY, "shutting down")
         spread_s = min(policy.spread_s, policy.spread_each_s * len(keepers))
         for socket in self._welcoming.sockets:
-            socket.close(code, reason)
+            socket.close(*self._goodbye)
         moments_s = {keeper: random.random() * spread_s for keeper in keepers}  # noqa: S311 - spreads load
-        if is_restart:
+        if self._is_restart:
             self._tell_when_to_return(moments_s, spread_s)
-        await asyncio.gather(
-            *(self._close(keeper, code, reason, moment_s) for keeper, moment_s in moments_s.items())
-        )
+        await asyncio.gather(*(self._close(keeper, moment_s) for keeper, moment_s in moments_s.items()))
         late = self.registry.snapshot()  # came in meanwhile
-        await asyncio.gather(*(self._close(keeper, code, reason, 0.0) for keeper in late))
+        await asyncio.gather(*(self._close(keeper, 0.0) for keeper in late))
 
     def _tell_when_to_return(self, goodbyes_s: dict[Keeper, float], spread_s: float) -> None:
         """Each by how long after its own goodbye: when there is a relay again, and not all at once."""
@@ -352,17 +355,20 @@ class Relay:
             delay_s = random.uniform(first_s, last_s) - goodbye_s  # noqa: S311
             keeper.tell(Kind.RESTART, Restart(reconnect_in_ms=max(0, int(delay_s * 1000))))
 
-    async def _close(self, keeper: Keeper, code: int, reason: str, after_s: float) -> None:
+    async def _close(self, keeper: Keeper, after_s: float) -> None:
         await asyncio.sleep(after_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._policy.flush_s):
                 # Only the kernel knows, and does not tell.
                 while keeper.carrier is not None and not keeper.carrier.is_flushed:  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_S)
-        keeper.leave(Reset("draining", "the relay is shutting down"), code, reason)
+        keeper.leave(Reset("draining", "the relay is shutting down"), *self._goodbye)
 
     async def aclose(self) -> None:
-        """Whatever is left is over."""
-        for keeper in self.registry.snapshot():
-            keeper.leave(Reset("draining", "the relay has ended"), GOING_AWAY, "shutting down")
+        """Whatever is left is over: of a drain that was not waited for, that may be everybody."""
+        left = self.registry.snapshot()
+        if self._is_restart:
+            self._tell_when_to_return(dict.fromkeys(left, 0.0), 0.0)
+        for keeper in left:
+            keeper.leave(Reset("draining", "the relay has ended"), *self._goodbye)
         await self._welcoming.aclose()

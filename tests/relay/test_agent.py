@@ -307,6 +307,20 @@ async def test_a_token_that_waits_for_a_keyring_holds_up_nobody_else() -> None:
         unlocked.set()
 
 
+async def test_a_change_of_network_while_the_relay_is_asked_begins_another_attempt() -> None:
+    """The first may have been sent into a network that is not there any more."""
+    patient = AgentPolicy(welcome_s=3600.0, first_delay_s=3600.0, longest_delay_s=3600.0)
+    async with street(patient) as there:
+        first = await there.visit(0)
+        assert there.agent is not None
+        there.agent.hurry()
+        second = await there.visit(1)
+        await until(lambda: first.closed is not None)
+        second.greet()
+        await until(lambda: there.agent is not None and there.agent.is_connected)
+        assert len(there.visits) == 2, "once for each change"
+
+
 # Going.
 
 

@@ -2,7 +2,7 @@
 
 | state | | next |
 |---|---|---|
-| dialling | a connection is made, the relay greeted | connected, waiting, refused |
+| dialling | a connection is made, the relay greeted | the same (network), connected, waiting, refused |
 | connected | callers are answered | waiting |
 | waiting | for the next attempt, or a change of network | dialling |
 | refused | the relay has said no, for a reason that time does not heal | |
@@ -181,7 +181,8 @@ class Agent:
         return self._carrier is not None
 
     def hurry(self) -> None:
-        """The network has changed: the next attempt is now; a link that is there is asked for a sign."""
+        """The network has changed: the next attempt is now, also if one is under way; a link that is there is
+        asked for a sign."""
         self._hurry.set()
         if self._carrier is not None:
             mark = self.ping()
@@ -220,7 +221,7 @@ class Agent:
     async def _attempt(self) -> None:
         """One link, from its beginning to its end. Raises MooringError for what time does not heal."""
         try:
-            socket, welcome = await self._dial()
+            socket, welcome = await self._dial_on_this_network()
             code, reason = await self._serve(socket, welcome)
             self._note_end(code, reason)
         except Refused as error:
@@ -288,6 +289,22 @@ class Agent:
         )
 
     # Dialling.
+
+    async def _dial_on_this_network(self) -> tuple[WebSocket, Welcome]:
+        """If it changes meanwhile, the attempt is given up for another: its packets may be lost by now."""
+        while True:
+            dialling = asyncio.ensure_future(self._dial())
+            changing = asyncio.ensure_future(self._hurry.wait())
+            try:
+                await asyncio.wait([dialling, changing], return_when=asyncio.FIRST_COMPLETED)
+                if dialling.done() or self._is_leaving:  # then the relay hears of that once it has answered
+                    return await dialling
+            finally:
+                dialling.cancel()
+                changing.cancel()
+                await asyncio.gather(dialling, changing, return_exceptions=True)
+            self._hurry.clear()
+            log.info("the network has changed: dialling again")
 
     async def _dial(self) -> tuple[WebSocket, Welcome]:
         headers: Headers = [(b"Authorization", b"Bearer " + _checked(await self._token()))]

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import os
+import socket
 import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.cli.relay.running import restart_relay
-from mooring.errors import Unavailable
+from mooring.errors import ListenFailed, Unavailable, exit_status
 from mooring.host import relaying
 from mooring.host.stop import Stop
 from mooring.http.websocket_client import Refused
@@ -25,7 +27,7 @@ from tests.relay.harness import bearer, harness
 from tests.relay.peers import AGENT, CLIENT, Heard, Peers, peers_of
 from tests.relay.running import Running, answers, running
 from tests.relay.test_calls import MIB
-from tests.support import until, within
+from tests.support import free_port, open_descriptors, until, within
 from tests.websocket_client import BINARY, CLOSE, frame, goodbye, read_frame, upgrade
 
 pytestmark = pytest.mark.usefixtures("no_secret_in_logs")
@@ -753,6 +755,38 @@ async def test_when_a_part_of_it_fails_the_others_are_drained_first(
             await relay.ended()
         assert await client.gone() == (1001, "shutting down")
         assert not await answers(relay.port)
+
+
+def end_listening(port: int) -> None:
+    """Whatever socket of this process it is."""
+    for number, what in open_descriptors().items():
+        if what.startswith("socket:"):
+            with socket.socket(fileno=os.dup(number)) as found:
+                is_listening = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                if is_listening and found.family == socket.AF_INET and found.getsockname()[1] == port:
+                    found.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("which", ["public", "metrics"])
+async def test_when_a_listener_dies_the_others_are_drained_first(tmp_path: Path, which: str) -> None:
+    metrics = free_port()
+    async with running(tmp_path, metrics_listen=("127.0.0.1", metrics)) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        await relay.laptop()
+        client = await relay.peers.client(relay.phone)
+        asking = ask(relay, "/laptop/time/mcp?hold")
+        await until(lambda: relay.server.held)
+        end_listening(relay.port if which == "public" else metrics)
+        await until(lambda: relay.events("draining"))
+        assert not asking.done() and client.closed is None
+        let_go(relay)
+        assert await asking == (200, b"done")
+        with pytest.raises(ListenFailed) as caught:
+            await relay.ended()
+        assert exit_status(caught.value) == 1
+        assert await client.gone() == (1001, "shutting down")
+        assert not await answers(relay.port) and not await answers(metrics)
 
 
 async def test_a_lost_link_is_nobody_to_wait_for(tmp_path: Path) -> None:

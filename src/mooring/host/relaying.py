@@ -232,14 +232,17 @@ class _Relaying:
     # Its life.
 
     async def until_stopped(self) -> BaseException | None:
-        """Returns what ended one of its tasks before: none of them ends by itself."""
+        """Returns what ended one of its parts before: none of them ends by itself."""
         stopping = asyncio.ensure_future(self._stop.wait_requested())
+        watching = [asyncio.ensure_future(_watch(listener)) for listener in (self._public, *self._others)]
         try:
-            done, _ = await asyncio.wait([stopping, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
-            return next((task.exception() for task in done if task is not stopping), None)
+            parts = [*watching, *self._tasks]
+            done, _ = await asyncio.wait([stopping, *parts], return_when=asyncio.FIRST_COMPLETED)
+            return next((part.exception() for part in done if part is not stopping), None)
         finally:
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
+            for task in (stopping, *watching):
+                task.cancel()
+            await asyncio.gather(stopping, *watching, return_exceptions=True)
 
     def _restart(self) -> bool:
         """Begin to; False: it ends for another reason. Asking again is no second signal: that forces."""
@@ -297,6 +300,16 @@ class _Relaying:
             await listener.aclose()
         if self._certificates is not None:
             await self._certificates.aclose()
+
+
+async def _watch(listener: Listener) -> None:
+    """Raises ListenFailed when nobody can reach it any more."""
+    await listener.wait_dead()
+    raise ListenFailed(
+        f"{' and '.join(listener.addresses)} cannot be listened on any more",
+        code="listener_died",
+        hint="start the relay again; systemd does so with Restart=always",
+    )
 
 
 def _url(scheme: str, host: str, port: int) -> str:

@@ -40,6 +40,8 @@ ACCEPTS_PER_TURN = 64
 ACCEPT_PAUSE_S = 0.5
 """After accept failed for want of descriptors: some may be free again by then (asyncio waits 1 s)."""
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+DEAD = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
+"""Why a socket accepts nobody any more. Whatever else accept says may pass."""
 SPREAD_STEPS = 100
 
 
@@ -67,6 +69,7 @@ class Listener:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_interval_s = self._limits.sweep_interval_s
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._dead = asyncio.Event()
         self.addresses: list[str] = []
         """Where it listens: `host:port`, or the path of a unix socket."""
 
@@ -217,6 +220,10 @@ class Listener:
         """A connection that another had, and what it has read of it; the descriptor is ours from now on."""
         self._welcome(socket.socket(fileno=descriptor), Connection(self._house, begun=begun), None)
 
+    async def wait_dead(self) -> None:
+        """Return when one of its sockets accepts nobody any more: it is for its owner to end it."""
+        await self._dead.wait()
+
     async def wait_drained(self) -> None:
         """Return when no connection is left."""
         await self._empty.wait()
@@ -303,6 +310,8 @@ class Listener:
     def _pause_accepting(self, sock: socket.socket, tls: ssl.SSLContext | None, error: OSError) -> None:
         # Out of descriptors or memory. The socket stays readable: without a pause we would spin.
         self._crowd.complain(f"it cannot be accepted: {error}")
+        if error.errno in DEAD:
+            self._dead.set()
         if sock in self._pauses:
             return
         loop = asyncio.get_running_loop()

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from mooring.cli.relay.running import restart_relay
 from mooring.errors import ListenFailed, Unavailable, exit_status
-from mooring.host import relaying
+from mooring.host import relaying, waits
 from mooring.host.stop import Stop
 from mooring.http.websocket_client import Refused
 from mooring.relay.envelope import Kind, encode, read_json, split, write_json
@@ -51,6 +51,20 @@ async def dialled(relay: Running) -> AsyncIterator[Peer]:
         yield peer
     finally:
         await peer.aclose()
+
+
+@pytest.fixture
+def bounds_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Of what the end of a relay waits for, one wait after the other."""
+    bounds: list[float] = []
+    wait = waits.until
+
+    async def noted(stop: Stop, timeout_s: float, *events: Awaitable[None]) -> None:
+        bounds.append(timeout_s)
+        await wait(stop, timeout_s, *events)
+
+    monkeypatch.setattr(relaying, "until", noted)
+    return bounds
 
 
 def hello_of(token: str, **fields: Any) -> bytes:
@@ -269,10 +283,10 @@ class Member(asyncio.Protocol):
         return False
 
 
-async def test_a_thousand_of_which_some_never_answer(tmp_path: Path) -> None:
+async def test_a_thousand_of_which_some_never_answer(tmp_path: Path, bounds_s: list[float]) -> None:
     """One after the other, those 200 would take a thousand seconds."""
     policy = RelayPolicy(spread_each_s=0.0)  # no two moments for two goodbyes: then their order says more
-    async with running(tmp_path, policy=policy, upgrades_per_second=1e6, drain_timeout_s=90.0) as relay:
+    async with running(tmp_path, policy=policy, upgrades_per_second=1e6) as relay:
         relay.usual_tokens()
         await relay.start()
         crowd = Crowd()
@@ -290,7 +304,9 @@ async def test_a_thousand_of_which_some_never_answer(tmp_path: Path) -> None:
             await until(lambda: len(crowd.those("goodbye")) == 1000)
             expected = struct.pack("!H", 1001) + b"shutting down"
             assert all(member.goodbyes == [expected] for member in crowd.members)
-            # Nobody's silence was waited for before somebody else was told.
+            # As long as for one: 10 s for the goodbyes, and of those what is left for the silent.
+            assert bounds_s[0] == 10.0 and len(bounds_s) == 2 and bounds_s[1] <= 10.0
+            # Nobody's silence was waited for before somebody else was told: they were all waited for at once.
             silent = [number for number in range(1000) if number % 5 == 0]
             first_end = next(at for at, (what, n) in enumerate(crowd.log) if what == "end" and n in silent)
             assert len([1 for what, _ in crowd.log[:first_end] if what == "goodbye"]) == 1000
@@ -594,7 +610,7 @@ async def test_answers_that_wait_for_a_slow_line_are_sent_before_the_goodbye(rel
 # Those who are in the way ---------------------------------------------------------------------------
 
 
-async def test_a_close_that_blocks_under_a_deadline_of_50_ms(tmp_path: Path) -> None:
+async def test_a_close_that_blocks_under_a_deadline_of_50_ms(tmp_path: Path, bounds_s: list[float]) -> None:
     """Nobody reads there: nothing can be flushed, no goodbye is answered, and each may take an hour."""
     policy = RelayPolicy(flush_s=3600.0, goodbye_s=3600.0)
     async with running(tmp_path, drain_timeout_s=0.05, policy=policy) as relay:
@@ -611,6 +627,8 @@ async def test_a_close_that_blocks_under_a_deadline_of_50_ms(tmp_path: Path) -> 
             stream.send(b"x" * 250_000)
         await until(lambda: len(agent.opened) == 60 and agent.link.has_nothing_to_send)
         assert await relay.end() == 0, "none of those was a call"
+        # Whatever else it had waited for would have been an hour; the rest is for the listener's connections.
+        assert bounds_s == [0.05, 0.1] and stuck.closed is None
         assert await good.gone() == (1001, "shutting down")
         assert not await answers(relay.port)
         stuck.socket.go_on()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -98,10 +99,20 @@ async def test_a_link_goes_once() -> None:
     assert went == [keeper] and keeper.is_gone
 
 
+class Yielding(dict[str, Keeper]):
+    """A table that lets other threads go on between a look at it and what is done about that."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = super().get(key, default)
+        time.sleep(0)
+        return found
+
+
 async def test_sixteen_threads_of_200_operations_never_see_a_torn_state() -> None:
     """Each name's holders are a chain: every one of them was ended once, by whoever followed it or by itself,
-    but for the one that is there at the end."""
+    but for the one that is there at the end. Without the lock it is not so."""
     registry, names = Registry(), [f"agent-{number}" for number in range(5)]
+    registry._agents, registry._clients = Yielding(), Yielding()
     barrier = threading.Barrier(16)
     keepers = [
         [

@@ -20,7 +20,7 @@ from mooring.http.listener import Listener
 from mooring.http.origin import Origin
 from mooring.http.websocket_client import ClientSockets, Refused
 from mooring.relay.admission import FAILURES, UPGRADES, parse_proxy
-from mooring.relay.envelope import Kind
+from mooring.relay.envelope import MAX_MESSAGE_BYTES, Kind, encode
 from mooring.relay.policy import RelayPolicy
 from mooring.relay.words import Head, Reset
 from tests.http_client import Peer, get
@@ -62,12 +62,19 @@ async def dialled(port: int, source: str = "127.0.0.1") -> AsyncIterator[Peer]:
         await peer.aclose()
 
 
-async def metric(relay: Running, sample: str) -> float:
+async def metric(relay: Running, sample: str, prefix: str = "relay_") -> float:
     """One value of the page; `sample` is its name with its labels."""
     assert relay.options.metrics_listen is not None
     _, page = await relay.page("/metrics", relay.options.metrics_listen[1])
-    [line] = [line for line in page.decode().splitlines() if line.startswith(f"mooring_relay_{sample} ")]
+    [line] = [line for line in page.decode().splitlines() if line.startswith(f"mooring_{prefix}{sample} ")]
     return float(line.rpartition(" ")[2])
+
+
+async def counted(relay: Running, sample: str, value: int) -> None:
+    """Waits for it: some counts are taken with the heartbeat."""
+    async with within():
+        while await metric(relay, sample) != value:
+            await asyncio.sleep(0.01)
 
 
 async def knock(port: int, times: int, *, source: str = "127.0.0.1", extra: str = "") -> list[int]:
@@ -202,21 +209,21 @@ async def test_garbage_from_many_leaves_nothing(tmp_path: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def impatient(folder: Path) -> AsyncIterator[tuple[Any, int]]:
+async def impatient(folder: Path) -> AsyncIterator[tuple[Any, Listener, int]]:
     """A relay whose bounds are a hundredth of the usual ones."""
     async with harness(folder, RelayPolicy(hello_s=0.3)) as relay:
         limits = Limits(header_timeout_s=0.4, read_idle_timeout_s=0.4, keep_alive_timeout_s=0.4)
         listener = Listener(relay.relay, admit=relay.relay.admit, limits=limits)
         [(_, port)] = await listener.listen_tcp("127.0.0.1", 0)
         try:
-            yield relay, port
+            yield relay, listener, port
         finally:
             await listener.aclose()
 
 
 @DOORS
 async def test_an_upgrade_that_trickles_in_is_not_waited_for(tmp_path: Path, door: str) -> None:
-    async with impatient(tmp_path) as (relay, port), contextlib.AsyncExitStack() as stack:
+    async with impatient(tmp_path) as (relay, listener, port), contextlib.AsyncExitStack() as stack:
         token = relay.token("laptop", "time")
         request = upgrade(door, f"Authorization: Bearer {token}\r\nX-Padding: {'x' * 5000}\r\n")
         slow = [await stack.enter_async_context(dialled(port)) for _ in range(30)]
@@ -232,15 +239,16 @@ async def test_an_upgrade_that_trickles_in_is_not_waited_for(tmp_path: Path, doo
             async with peers_of(port) as peers:
                 assert (await peers.agent(token)).welcome is not None
             assert {(await head).status for head in heads} == {408}
+            assert listener.house.refused == {"too_slow": 30}
 
 
 async def test_a_connection_that_says_nothing_is_not_kept(tmp_path: Path) -> None:
-    async with impatient(tmp_path) as (_, port), within(), dialled(port) as peer:
+    async with impatient(tmp_path) as (_, _, port), within(), dialled(port) as peer:
         assert await peer.at_end()
 
 
 async def test_a_body_that_stops_is_not_waited_for(tmp_path: Path) -> None:
-    async with impatient(tmp_path) as (relay, port), within(), dialled(port) as peer:
+    async with impatient(tmp_path) as (relay, _, port), within(), dialled(port) as peer:
         token = relay.token("laptop", "time")
         head = f"POST /laptop/time/mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
         peer.send(f"{head}Content-Length: 1000\r\n\r\n".encode() + b"x" * 10)
@@ -248,7 +256,7 @@ async def test_a_body_that_stops_is_not_waited_for(tmp_path: Path) -> None:
 
 
 async def test_a_message_that_stops_ends_its_link(tmp_path: Path) -> None:
-    async with impatient(tmp_path) as (relay, port), within(), dialled(port) as peer:
+    async with impatient(tmp_path) as (relay, _, port), within(), dialled(port) as peer:
         token = relay.token("laptop", "time")
         await opened(peer, AGENT, f"Authorization: Bearer {token}\r\n")
         peer.send(frame(BINARY, b"\x00\x00\x00\x10\x01" + bytes(13) + b'{"instance":"a"}'))
@@ -256,6 +264,7 @@ async def test_a_message_that_stops_ends_its_link(tmp_path: Path) -> None:
         peer.send(frame(BINARY, b"x" * 1000)[:-10])
         got = await read_frame(peer.reader)
         assert got.code == 1008
+        await until(lambda: relay.relay.counters.find("links_closed_total", "agent", "1008").value == 1)
 
 
 # Sizes --------------------------------------------------------------------------------------------
@@ -277,6 +286,8 @@ async def test_heads_and_bodies_have_bounds(tmp_path: Path) -> None:
                 peer.send(request)
                 assert (await peer.answer()).status == status
         assert not relay.server.asked
+        for reason, count in (("target_too_long", 1), ("too_many_headers", 1), ("body_too_large", 1)):
+            assert await metric(relay, f'requests_refused_total{{reason="{reason}"}}', "") == count
         response = await relay.client().request(
             "POST", "/laptop/time/mcp", bearer(relay.phone), b"y" * 100_000
         )
@@ -403,6 +414,51 @@ async def test_a_caller_that_sent_too_much_is_told_so_and_nothing_is_done(tmp_pa
         await asyncio.sleep(1.2)  # until the new token is read
         response = await caller.request("POST", "/laptop/time/mcp?large1", bearer(other), CALL)
         assert await response.read(MIB) == b"x"
+
+
+# What strangers do is counted ------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def attentive(tmp_path: Path) -> AsyncIterator[Running]:
+    async with started(tmp_path, policy=RelayPolicy(acknowledge_s=0.05)) as made:
+        yield made
+
+
+@DOORS
+async def test_messages_that_are_too_large_are_counted(attentive: Running, door: str) -> None:
+    end = await attentive.peers.dial(door, attentive.laptops)
+    early = await attentive.peers.upgrade(door, attentive.laptops)
+    for each in (end, early):
+        each.socket.send(b"x" * (MAX_MESSAGE_BYTES + 1))
+        assert (await each.gone())[0] == 1009
+    kind = "agent" if door == AGENT else "client"
+    await counted(attentive, f'links_closed_total{{kind="{kind}",code="1009"}}', 1)
+    await counted(attentive, f'upgrades_total{{kind="{kind}",outcome="protocol_error"}}', 1)
+
+
+async def test_envelopes_for_connections_that_never_were_are_counted(attentive: Running) -> None:
+    ends = await attentive.peers.agent(attentive.laptops), await attentive.peers.client(attentive.phone)
+    for end in ends:
+        end.say(*(encode(Kind.DATA, 7777 + number, b"x", sequence=number) for number in range(1, 51)))
+    await counted(attentive, "stray_envelopes_total", 100)
+    assert [end.closed for end in ends] == [None, None]
+    ends[1].link.say(Kind.GOODBYE, b"{}")
+    await counted(attentive, 'links_closed_total{kind="client",code="1000"}', 1)
+
+
+async def test_links_that_are_nobodys_are_counted(relay: Running) -> None:
+    for guess in ("guess", "another"):
+        await relay.peers.client(relay.phone, link=guess)
+    await counted(relay, 'upgrades_total{kind="client",outcome="not_resumed"}', 2)
+    await counted(relay, 'upgrades_total{kind="client",outcome="accepted"}', 0)
+
+
+async def test_garbage_is_counted(relay: Running) -> None:
+    async with within(), dialled(relay.port) as peer:
+        peer.send(b"GET / HTTP/1.1\r\nbroken\r\n\r\n")
+        assert (await peer.answer()).status == 400
+    assert await metric(relay, 'requests_refused_total{reason="malformed"}', "") == 1
 
 
 # Forgery ------------------------------------------------------------------------------------------
@@ -551,7 +607,9 @@ async def test_counts_are_there_before_anything_happened(relay: Running) -> None
         'calls_total{outcome="bad_request"}',
         'links_lost_total{kind="agent"}',
         "agents_replaced_total",
+        'links_closed_total{kind="agent",code="1009"}',
         "bad_envelopes_total",
+        "stray_envelopes_total",
         "slowed_total",
     ):
         assert await metric(relay, sample) == 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring import __version__
-from mooring.host.prometheus import CONTENT_TYPE, Page, Teller
+from mooring.host.prometheus import CONTENT_TYPE, Page, Teller, by
 from mooring.http.listener import Listener
 from mooring.http.problems import problem
 from mooring.http.router import Router
@@ -110,6 +110,11 @@ def _metrics(relay: Relay, listener: Listener) -> bytes:
     tell.gauge("websockets", "How many of them are WebSockets.", [({}, listener.websockets)])
     tell.counter(
         "connections_refused_total", "Connections for which there was no room.", [({}, listener.refused)]
+    )
+    tell.counter(
+        "requests_refused_total",
+        "Requests that were malformed, too slow or too large, or refused by their head alone.",
+        by("reason", listener.house.refused),
     )
     tell.gauge("tasks", "Tasks of the event loop.", [({}, len(asyncio.all_tasks()))])
     tell.gauge("objects", "Blocks of memory that Python objects occupy.", [({}, sys.getallocatedblocks())])

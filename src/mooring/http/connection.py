@@ -246,6 +246,7 @@ class Connection(asyncio.Protocol):
             self._answer_refusal(refusal)
 
     def _answer_refusal(self, refusal: Refusal) -> None:
+        self._house.refused[refusal.code] += 1
         self._pipeline.add(Request(Head())).respond(refusal.response())
 
     def _on_expect(self) -> None:

@@ -6,6 +6,7 @@ import select
 import socket
 import struct
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -68,6 +69,8 @@ class House:
         self.stopped = False
         """No connection comes any more; idle ones close, spread over `spread_s`."""
         self.spread_s = 1.0
+        self.refused: Counter[str] = Counter()
+        """Requests that no app was asked about, by the codes of their refusals."""
         self._slow: set[Slow] = set()
         self._weighing = False
 

@@ -2,6 +2,7 @@
 
 __all__ = [
     "BAD_TOKEN",
+    "CODES",
     "FAILED",
     "GOING_AWAY",
     "MALFORMED",
@@ -28,8 +29,25 @@ NO_SUCH_SERVER = 4404
 NAME_HELD = 4409
 TOO_MANY = 4429
 
+TOO_SLOW = 1008
+"""Of a message that did not become whole."""
+
 MALFORMED = frozenset({PROTOCOL_ERROR, 1003, 1007, TOO_LARGE})
 """Whoever is closed with one of these has broken the rules: what it said before is not to be relied on."""
+
+CODES = MALFORMED | {
+    NORMAL,
+    GOING_AWAY,
+    TOO_SLOW,
+    FAILED,
+    RESTARTING,
+    BAD_TOKEN,
+    NOT_ALLOWED,
+    NO_SUCH_SERVER,
+    NAME_HELD,
+    TOO_MANY,
+}
+"""All that this end says."""
 
 _SAYABLE = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 

@@ -1,8 +1,16 @@
 """What a relay counts. No value of a label names anybody."""
 
+from mooring.relay.closing import CODES
 from mooring.relay.meters import Counters, Family
 
-__all__ = ["make_counters"]
+__all__ = ["code_label", "make_counters"]
+
+_CODES = tuple(str(code) for code in sorted(CODES))
+
+
+def code_label(code: int) -> str:
+    """Of the code with which a link was closed: by us, or by whoever says any number that it likes."""
+    return str(code) if code in CODES else "other"
 
 
 def make_counters() -> Counters:
@@ -17,6 +25,7 @@ def make_counters() -> Counters:
                     "outcome": (
                         "accepted",
                         "resumed",
+                        "not_resumed",
                         "bad_token",
                         "not_allowed",
                         "name_held",
@@ -51,8 +60,17 @@ def make_counters() -> Counters:
                 "Links whose socket was lost without a word.",
                 {"kind": ("agent", "client")},
             ),
+            Family(
+                "links_closed_total",
+                "Sockets of links that have ended, by the code with which either end closed them.",
+                {"kind": ("agent", "client"), "code": (*_CODES, "other")},
+            ),
             Family("agents_replaced_total", "Agents that did not answer when another wanted their name."),
             Family("bad_envelopes_total", "Envelopes that could not be understood."),
+            Family(
+                "stray_envelopes_total",
+                "Envelopes for connections that are over, as some always are, or that never were.",
+            ),
             Family(
                 "slowed_total", "Sockets that were not read for a while, as their token had sent too much."
             ),

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from mooring.relay.carrier import Carrier
 from mooring.relay.closing import FAILED, MALFORMED
+from mooring.relay.counting import code_label
 from mooring.relay.envelope import VERSION, BadEnvelope, Envelope, Kind, encode, read_json, write_json
 from mooring.relay.link import Ear, Link, Stream
 from mooring.relay.meters import ByteMeter, Counters
@@ -61,8 +62,8 @@ class Keeper:
         self._policy = policy
         self._measure = meter.counting(counters.find("slowed_total"))
         self._lost = counters.find("links_lost_total", kind)
-        self._bad = counters.find("bad_envelopes_total")
-        self._bad_counted = 0
+        self._counters = counters
+        self._bad_counted = self._stray_counted = 0
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._grace: asyncio.TimerHandle | None = None
@@ -148,8 +149,7 @@ class Keeper:
         """Once in a while: tell what came, count what was bad, and end what nobody hears."""
         link = self.link
         link.acknowledge()
-        self._bad.value += link.bad - self._bad_counted
-        self._bad_counted = link.bad
+        self._count_envelopes()
         if link.is_ignored:
             self.leave(Reset("link_damaged", "nothing is acknowledged"), FAILED, "nothing is acknowledged")
 
@@ -170,14 +170,24 @@ class Keeper:
             stream.give_up(stream.with_what_is_known(reset))
         carrier, self.carrier = self.carrier, None
         if carrier is not None:
+            self._count_close(code)
             carrier.close(code, reason)
             carrier.drop()
         self._end_probes(is_there=False)
-        self._bad.value += self.link.bad - self._bad_counted
-        self._bad_counted = self.link.bad
+        self._count_envelopes()
         self._on_gone(self)
         # The two know each other: without this only the collector would find them.
         self.link.on_word = self.link.on_open = None
+
+    def _count_envelopes(self) -> None:
+        """Those that came since, and were of no use."""
+        link = self.link
+        self._counters.add("bad_envelopes_total", amount=link.bad - self._bad_counted)
+        self._counters.add("stray_envelopes_total", amount=link.stray - self._stray_counted)
+        self._bad_counted, self._stray_counted = link.bad, link.stray
+
+    def _count_close(self, code: int) -> None:
+        self._counters.add("links_closed_total", self.kind, code_label(code))
 
     # When the socket is lost.
 
@@ -189,6 +199,7 @@ class Keeper:
 
     def _on_lost(self, code: int, reason: str) -> None:
         self.carrier = None
+        self._count_close(code)
         if self.kind == CLIENT and code in MALFORMED:
             # A bad frame ends a client: nobody waits for its return.
             self.leave(Reset("caller_gone", f"{self.name} does not speak as it should"), code, reason)

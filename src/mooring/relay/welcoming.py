@@ -17,6 +17,7 @@ from mooring.relay.carrier import prepare
 from mooring.relay.closing import (
     BAD_TOKEN,
     FAILED,
+    MALFORMED,
     NAME_HELD,
     NO_SUCH_SERVER,
     NORMAL,
@@ -159,7 +160,8 @@ class Welcoming:
             arrival.is_gone = True
             if arrival in self._arrivals:
                 self._arrivals.discard(arrival)
-                self._counters.add("upgrades_total", arrival.kind, "left")
+                outcome = "protocol_error" if code in MALFORMED else "left"
+                self._counters.add("upgrades_total", arrival.kind, outcome)
 
         arrival.socket.on_message = on_message
         arrival.socket.on_closed = on_closed
@@ -296,7 +298,8 @@ class Welcoming:
         if keeper.kind == AGENT:
             keeper.servers = frozenset(hello.servers)
         is_return = keeper.is_same(hello)
-        self._counters.add("upgrades_total", keeper.kind, "resumed" if is_return else "accepted")
+        began = "not_resumed" if hello.link else "accepted"
+        self._counters.add("upgrades_total", keeper.kind, "resumed" if is_return else began)
         log.info(
             "%s %s %s",
             keeper.kind,

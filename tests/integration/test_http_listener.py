@@ -22,6 +22,7 @@ from mooring.errors import ListenFailed, UserError
 from mooring.http import sockets
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
+from mooring.http.neighbours import Neighbours
 from mooring.http.tls import server_context
 from mooring.wire.http import Exchange, Response
 from tests.http_client import Served, echo, get, serving
@@ -394,6 +395,47 @@ async def test_tls(authority: trustme.CA, tmp_path: Path) -> None:
             await asyncio.sleep(0)
         peer.writer.close()
         await gone.wait()
+
+
+@on_both_loops
+@pytest.mark.parametrize("is_tls", [False, True])
+async def test_no_one_place_has_all_the_room(authority: trustme.CA, tmp_path: Path, is_tls: bool) -> None:
+    """Who asks for nothing makes room for whoever comes next from there, also before TLS has begun."""
+    held: list[Exchange] = []
+
+    def app(exchange: Exchange) -> None:
+        if exchange.request.path == "/held":
+            held.append(exchange)
+        else:
+            echo(exchange)
+
+    server: ssl.SSLContext | None = None
+    dialling: dict[str, Any] = {}
+    if is_tls:
+        server, client = server_context(*files(authority, tmp_path)), ssl.create_default_context()
+        authority.configure_trust(client)
+        dialling = {"tls": client, "server_hostname": "localhost"}
+    neighbours = Neighbours(3, lambda address: address)
+    async with within(), serving(app, tls=server, neighbours=neighbours) as served:
+        asked = await served.peer(**dialling)
+        asked.send(get("/held"))
+        await until(lambda: held)
+        idle = await served.peer(**dialling)
+        assert (await idle.get("/")).status == 200
+        silent = [await served.peer() for _ in range(4)]
+        await until(lambda: served.listener.refused == 2)
+        # Three besides the one that has asked: the first ones went.
+        assert await idle.at_end() and await silent[0].at_end()
+        other = await served.peer(local_addr=("127.0.0.2", 0))
+        await until(lambda: served.listener.connections == 5)
+        assert served.listener.refused == 2, "elsewhere there are others"
+        newcomer = await served.peer(**dialling)
+        assert (await newcomer.get("/")).status == 200 and await silent[1].at_end()
+        held[0].respond(Response(200, b"done"))
+        assert (await asked.answer()).body == b"done"
+        for peer in (silent[2], silent[3], other):
+            assert not peer.reader.at_eof()
+            peer.writer.close()
 
 
 def test_bad_tls_files(authority: trustme.CA, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from mooring.relay.admission import FAILURES, UPGRADES, parse_proxy
 from mooring.relay.envelope import MAX_MESSAGE_BYTES, Kind, encode
 from mooring.relay.policy import RelayPolicy
 from mooring.relay.words import Head, Reset
+from mooring.wire.http import Response
 from tests.http_client import Peer, get
 from tests.relay.harness import bearer, harness
 from tests.relay.peers import AGENT, CLIENT, peers_of
@@ -180,6 +181,25 @@ async def test_so_many_connections_and_the_next_is_told_so(tmp_path: Path) -> No
                     await relay.peers.client(relay.phone)
                     break
                 await asyncio.sleep(0.05)
+
+
+async def test_a_crowd_of_one_address_that_asks_for_nothing_shuts_nobody_out(tmp_path: Path) -> None:
+    async with started(tmp_path, max_connections=40) as relay, contextlib.AsyncExitStack() as stack:
+        agent = await relay.laptop()
+        asking = asyncio.create_task(
+            relay.client().request("POST", "/laptop/time/mcp?hold", bearer(relay.phone), CALL)
+        )
+        await until(lambda: relay.server.held)
+        crowd = [await stack.enter_async_context(dialled(relay.port)) for _ in range(80)]
+        client = await relay.peers.client(relay.phone)  # from the same address, too
+        async with within():
+            assert await crowd[0].at_end(), "who came first has waited longest"
+        relay.server.held[0].respond(Response(200, b"done"))
+        response = await asking
+        assert await response.read(MIB) == b"done"
+        assert agent.agent.is_connected and client.closed is None
+        assert relay.options.metrics_listen is not None
+        assert await metric(relay, "connections_refused_total", "") >= 60
 
 
 async def test_garbage_from_many_leaves_nothing(tmp_path: Path) -> None:

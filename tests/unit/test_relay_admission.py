@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mooring.relay.admission import (
     FAILURES,
     LOOKED_AT,
+    MAX_UNASKED,
     MOST_HOPS,
     UNIX,
     UPGRADES,
@@ -16,6 +17,7 @@ from mooring.relay.admission import (
     RateLimiter,
     RatePolicy,
     parse_proxy,
+    unasked,
 )
 
 
@@ -247,6 +249,38 @@ def test_an_ipv6_network_of_64_bits_counts_as_one(prefix: int, one: int, other: 
 
 def address(*trusted: str) -> ClientAddress:
     return ClientAddress(map(parse_proxy, trusted))
+
+
+@pytest.mark.parametrize(
+    ("trusted", "peer", "place"),
+    [
+        ((), "198.51.100.7", "198.51.100.7"),
+        ((), "::ffff:198.51.100.7", "198.51.100.7"),
+        ((), "2001:db8::7", "2001:db8::/64"),
+        ((), "fe80::7%eth0", "fe80::/64"),
+        ((), "", ""),
+        (("198.51.100.0/24",), "198.51.100.7", ""),
+        (("198.51.100.0/24",), "198.51.101.7", "198.51.101.7"),
+    ],
+)
+def test_which_connections_count_together_before_anything_is_said(
+    trusted: tuple[str, ...], peer: str, place: str
+) -> None:
+    assert address(*trusted).place(peer) == place
+
+
+@pytest.mark.parametrize(
+    ("per_second", "connections", "most"),
+    [
+        (20.0, 10_000, MAX_UNASKED),
+        (0.5, 10_000, MAX_UNASKED),
+        (200.0, 100_000, 10 * MAX_UNASKED),
+        (20.0, 200, 100),
+        (20.0, 1, 1),
+    ],
+)
+def test_no_address_has_all_the_room(per_second: float, connections: int, most: int) -> None:
+    assert unasked(per_second, connections) == most
 
 
 FORWARDED = [

@@ -30,8 +30,9 @@ from mooring.http.client_proxies import Proxies
 from mooring.http.guard import Guard, guarded
 from mooring.http.limits import Limits
 from mooring.http.listener import Listener
+from mooring.http.neighbours import Neighbours
 from mooring.http.tls import server_context
-from mooring.relay.admission import FAILURES, ClientAddress, RateLimiter, upgrades
+from mooring.relay.admission import FAILURES, ClientAddress, RateLimiter, unasked, upgrades
 from mooring.relay.certificates.policy import LETS_ENCRYPT, Authority
 from mooring.relay.gate import Gate
 from mooring.relay.meters import BytePolicy, Meters
@@ -121,9 +122,10 @@ class _Relaying:
         self._stop = stop
         clock = time.monotonic
         book = TokenBook.load(tokens_path(options.state))
+        addresses = ClientAddress(options.trust_proxies)
         gate = Gate(
             book,
-            ClientAddress(options.trust_proxies),
+            addresses,
             upgrades=RateLimiter(upgrades(options.upgrades_per_second), clock),
             failures=RateLimiter(FAILURES, clock),
         )
@@ -142,7 +144,13 @@ class _Relaying:
             linger_timeout_s=options.policy.goodbye_s,
         )
         self._public = Listener(
-            guarded(self._relay, self._guard), admit=self._admit, limits=limits, clock=clock
+            guarded(self._relay, self._guard),
+            admit=self._admit,
+            limits=limits,
+            clock=clock,
+            neighbours=Neighbours(
+                unasked(options.upgrades_per_second, options.max_connections), addresses.place
+            ),
         )
         self._certificates: Certificates | None = self._make_certificates()
         self._others: list[Listener] = []

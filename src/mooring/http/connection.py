@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
         self._drop_waiting()
         self._house.note_fast(self)
         self._reader.close()
-        self._house.connections.discard(self)
+        self._house.forget(self)
         self._house.on_change()
 
     def pause_writing(self) -> None:
@@ -340,7 +340,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_protocol(heir)
         self._pipeline.close()
         self._reader.close()
-        house.connections.discard(self)
+        house.forget(self)
         house.upgraded.add(heir)
         return heir
 
@@ -390,6 +390,18 @@ class Connection(asyncio.Protocol):
     def is_idle(self) -> bool:
         """Nothing is under way: no request begun, none unanswered."""
         return not (self._pipeline.pending or self._waiting or self._unfed) and self._reader.state == IDLE
+
+    @property
+    def is_asked(self) -> bool:
+        """A request is with the app, or waits for its turn."""
+        return self not in self._house.arriving and bool(self._pipeline.pending or self._waiting)
+
+    def make_room(self) -> bool:
+        """Cut it for another, unless something has just come on it; did it?"""
+        if not self._transport.is_closing() and has_unread(self._transport):
+            return False
+        self._transport.abort()
+        return True
 
     @property
     def unsent_bytes(self) -> int:

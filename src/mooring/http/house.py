@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from mooring.http.crowd import TOO_MANY
 from mooring.http.heads import KnownHeads
 from mooring.http.limits import Limits
+from mooring.http.neighbours import Neighbours
 from mooring.http.reader import Admission
 from mooring.wire.budget import Budget
 from mooring.wire.http import App, Exchange
@@ -71,12 +72,21 @@ class House:
         self.spread_s = 1.0
         self.refused: Counter[str] = Counter()
         """Requests that no app was asked about, by the codes of their refusals."""
+        self.neighbours: Neighbours | None = None
+        """Where connections that have not become WebSockets come from, if that matters."""
         self._slow: set[Slow] = set()
         self._weighing = False
 
     def all_served(self) -> "tuple[Connection | WebSocketConnection, ...]":
         """Every connection that has a transport."""
         return (*self.connections, *self.upgraded)
+
+    def forget(self, connection: "Connection") -> None:
+        """It is no connection for requests any more."""
+        self.arriving.discard(connection)
+        self.connections.discard(connection)
+        if self.neighbours is not None:
+            self.neighbours.leave(connection)
 
     def note_slow(self, connection: Slow) -> None:
         """Answers wait there for a peer to read them. Looked at in the next turn: by then many are sent."""

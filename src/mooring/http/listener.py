@@ -28,6 +28,7 @@ from mooring.http.connection import Connection
 from mooring.http.crowd import Crowd, SpareDescriptor
 from mooring.http.house import House
 from mooring.http.limits import Limits
+from mooring.http.neighbours import Neighbours
 from mooring.http.reader import Admission
 from mooring.wire.http import App
 
@@ -55,13 +56,16 @@ class Listener:
         admit: Admission | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        neighbours: Neighbours | None = None,
     ) -> None:
+        """`neighbours`: no one place may have all the room."""
         self._limits = limits or Limits()
         self._house = House(app, self._limits, clock, admit)
+        self._house.neighbours = neighbours
         self._house.on_change = self._on_change
         self._listening: dict[socket.socket, ssl.SSLContext | None] = {}
         self._unix_files: list[tuple[Path, int]] = []
-        self._handing_over: dict[asyncio.Task[None], tuple[Connection, socket.socket]] = {}
+        self._handing_over: dict[Connection, tuple[asyncio.Task[None], socket.socket]] = {}
         self._empty = asyncio.Event()
         self._empty.set()
         self._crowd = Crowd(clock)
@@ -232,7 +236,7 @@ class Listener:
         """Cut every connection now, and take no new one."""
         self._house.announces_close = self._house.stopped = True
         self._close_listening()
-        for task in self._handing_over:
+        for task, _ in self._handing_over.values():
             task.cancel()
         for connection in self._house.all_served():
             connection.abort()
@@ -241,7 +245,7 @@ class Listener:
         """Everything closed when it returns. Any number of times, at any moment."""
         self.abort()
         if self._handing_over:
-            await asyncio.wait(self._handing_over)
+            await asyncio.wait([task for task, _ in self._handing_over.values()])
         await self._empty.wait()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -283,7 +287,7 @@ class Listener:
         """Accept a connection, if there is one; False: there is none, or none can be had now."""
         try:
             try:
-                sock, _ = listening.accept()
+                sock, name = listening.accept()
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
@@ -297,7 +301,7 @@ class Listener:
         except OSError as error:
             self._pause_accepting(listening, tls, error)
             return False
-        self._receive(sock, tls)
+        self._receive(sock, tls, name[0] if isinstance(name, tuple) else "")
         return True
 
     def _turn_one_away(self, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
@@ -322,22 +326,43 @@ class Listener:
         del self._pauses[sock]
         self._open(sock, tls)
 
-    def _receive(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
+    def _receive(self, sock: socket.socket, tls: ssl.SSLContext | None, address: str) -> None:
+        if not self._make_room(address):
+            self._crowd.turn_away(sock, is_tls=tls is not None)
+            return
         excess = self.connections - self._limits.max_connections
         if excess >= 0:
             self._crowd.note(f"the limit of {self._limits.max_connections} is reached")
         if excess >= self._limits.max_overflow_connections:
             self._crowd.turn_away(sock, is_tls=tls is not None)
             return
-        self._welcome(sock, Connection(self._house, overflow=excess >= 0), tls)
+        connection = Connection(self._house, overflow=excess >= 0)
+        if self._house.neighbours is not None:
+            self._house.neighbours.enter(connection, address)
+        self._welcome(sock, connection, tls)
+
+    def _make_room(self, address: str) -> bool:
+        """For one more from there, if that is to be had."""
+        neighbours = self._house.neighbours
+        if neighbours is None or not (rivals := neighbours.rivals(address)):
+            return True
+        self._crowd.note(f"on {neighbours.most} of one address nothing is asked")
+        for rival in rivals:
+            if rival in self._house.arriving:
+                self._handing_over[rival][0].cancel()
+            elif not rival.make_room():
+                continue
+            neighbours.leave(rival)
+            return True
+        return False
 
     def _welcome(self, sock: socket.socket, connection: Connection, tls: ssl.SSLContext | None) -> None:
         sock.setblocking(False)
         task = asyncio.get_running_loop().create_task(self._hand_over(connection, sock, tls))
-        self._handing_over[task] = connection, sock
+        self._handing_over[connection] = task, sock
         self._house.arriving.add(connection)
         self._on_change()
-        task.add_done_callback(self._on_handed_over)
+        task.add_done_callback(lambda task: self._on_handed_over(connection))
 
     async def _hand_over(
         self, connection: Connection, sock: socket.socket, tls: ssl.SSLContext | None
@@ -353,9 +378,10 @@ class Listener:
         )
         await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock, ssl=tls, **spans)
 
-    def _on_handed_over(self, task: asyncio.Task[None]) -> None:
-        connection, sock = self._handing_over.pop(task)
-        self._house.arriving.discard(connection)
+    def _on_handed_over(self, connection: Connection) -> None:
+        task, sock = self._handing_over.pop(connection)
+        if connection in self._house.arriving:
+            self._house.forget(connection)
         if task.cancelled():
             sock.close()
         elif (error := task.exception()) is not None:

@@ -26,6 +26,7 @@ __all__ = [
     "RateLimiter",
     "RatePolicy",
     "parse_proxy",
+    "unasked",
     "upgrades",
 ]
 
@@ -69,6 +70,17 @@ def upgrades(per_second: float) -> RatePolicy:
     """The same for whoever is granted so many: more a second, and as many more at once."""
     burst = int(UPGRADES.burst / UPGRADES.per_second * per_second)
     return RatePolicy(per_second=per_second, burst=max(UPGRADES.burst, burst))
+
+
+MAX_UNASKED = 1000
+"""Connections of one address on which nothing is asked. Five times what it may open at once. No WebSocket
+is one of them, nor a call under way: these are handshakes, and what clients keep for later."""
+
+
+def unasked(per_second: float, max_connections: int) -> int:
+    """The same for whoever is granted so many upgrades. Never all the room: others come, too."""
+    granted = MAX_UNASKED * upgrades(per_second).burst // UPGRADES.burst
+    return max(1, min(granted, max_connections // 2))
 
 
 FAILURES = RatePolicy(per_second=0.1, burst=20)
@@ -189,6 +201,12 @@ class ClientAddress:
         given = tuple(trusted)
         self._trusts_unix = UNIX in given
         self._networks = tuple(proxy for proxy in given if not isinstance(proxy, str))
+
+    def place(self, address: str) -> str:
+        """What counts as one with it before anything is said: its network. Of a proxy, which speaks for
+        anybody, and of a unix socket nothing does: it is empty."""
+        sender = _parsed(address)
+        return "" if sender is None or self._is_trusted(sender) else _counted_as(address)
 
     def of(self, peer: str, forwarded: Sequence[bytes] = ()) -> str:
         """Its address, in the one way to write it, or `unix`.

@@ -397,6 +397,40 @@ async def test_too_many_of_a_kind(tmp_path: Path) -> None:
         assert street.count("upgrades_total", "agent", "too_many") == 2
 
 
+async def test_too_many_at_the_same_moment(tmp_path: Path) -> None:
+    """Besides the laptop there is room for one."""
+    async with street_of(tmp_path, max_agents=2) as street:
+        tokens = [street.relay.token(f"desk-{number}", "time") for number in range(6)]
+        ends = [await street.peers.upgrade(AGENT, token) for token in tokens]
+        arriving = [end.hello(servers=["time"]) for end in ends]
+        results = await asyncio.gather(*arriving, return_exceptions=True)
+        refused = [one.args for one in results if isinstance(one, ConnectionError)]
+        assert refused == [(4429, "too many agents are connected")] * 5
+        assert street.relay.relay.registry.counts == (2, 0)
+
+
+async def test_what_was_read_together_is_paid_for_together(street: Street) -> None:
+    """Nothing more is read before the longest of the rests is over."""
+    client = await street.peers.client(street.phone)
+    [keeper] = [one for one in street.relay.relay.registry.snapshot() if one.kind == "client"]
+    assert keeper.carrier is not None
+    loop, happened, rests_s = asyncio.get_running_loop(), list[str](), [0.05, 0.3]
+
+    def measure(count: int) -> float:
+        happened.append("a message was read")
+        if len(happened) == 2:
+            loop.call_later(0.2, happened.append, "the shorter rest is over")
+        return rests_s.pop(0) if rests_s else 0.0
+
+    keeper.carrier._measure = measure
+    for mark in (b"1", b"2"):
+        client.socket.send(encode(Kind.PING, payload=mark))
+    await until(lambda: len(happened) == 2)
+    client.socket.send(encode(Kind.PING, payload=b"3"))
+    await until(lambda: len(happened) == 4)
+    assert happened[2:] == ["the shorter rest is over", "a message was read"]
+
+
 # What is said wrong later ---------------------------------------------------------------------
 
 OPENING = write_json({"server": "laptop/time", "method": "POST", "path": "mcp"})

@@ -42,6 +42,8 @@ class Carrier:
         self._on_lost: Callable[[int, str], None] | None = on_lost
         self._measure = measure
         self._is_scheduled = False
+        self._resting: asyncio.TimerHandle | None = None
+        """More was read than may be: until then nothing is."""
         self._loop = asyncio.get_running_loop()
         link.on_wanted = self._want
         socket.on_message = self._on_message
@@ -65,6 +67,9 @@ class Carrier:
     def drop(self) -> None:
         """Another carries the link, or nobody: whatever still happens here changes nothing."""
         self._on_lost = None
+        if self._resting is not None:
+            self._resting.cancel()
+            self.socket.go_on()  # its goodbye is heard
         self._link.on_wanted = _nobody
         self.socket.on_message = self.socket.on_writable = None
 
@@ -94,8 +99,18 @@ class Carrier:
             return
         wait_s = self._measure(len(message))
         if wait_s:
-            self.socket.hold()
-            self._loop.call_later(wait_s, self.socket.go_on)
+            self._rest(wait_s)
+
+    def _rest(self, wait_s: float) -> None:
+        """Messages that were read together each ask for it: the last one for the longest."""
+        if self._resting is not None:
+            self._resting.cancel()
+        self.socket.hold()
+        self._resting = self._loop.call_later(wait_s, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = None
+        self.socket.go_on()
 
     def _on_closed(self, code: int, reason: str) -> None:
         on_lost = self._on_lost

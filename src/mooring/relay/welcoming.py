@@ -211,8 +211,6 @@ class Welcoming:
         elif wrong:
             what = wrong[0][:40] if is_name(wrong[0]) else "a server of that name"
             self._refuse(arrival, NOT_ALLOWED, f"this token may not offer {what}", "not_allowed")
-        elif self._registry.agent(grant.name) is None and self._is_full(AGENT):
-            self._refuse(arrival, TOO_MANY, "too many agents are connected", "too_many")
         else:
             arrival.socket.hold()
             task = asyncio.create_task(self._claim(arrival, grant, hello), name="claim")
@@ -260,6 +258,9 @@ class Welcoming:
             return
         if incumbent is not None and incumbent.is_gone:
             incumbent = None  # it went while it was asked
+        if incumbent is None and self._is_full(AGENT):  # now: of many who come at once each may be the last
+            self._refuse(arrival, TOO_MANY, "too many agents are connected", "too_many")
+            return
         keeper = self._keeper(AGENT, grant, hello)
         if not self._registry.claim(keeper, incumbent):
             # Somebody was quicker, or the incumbent went meanwhile: the next attempt finds out.

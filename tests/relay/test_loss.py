@@ -12,7 +12,9 @@ import pytest
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.relay.policy import AgentPolicy, RelayPolicy
+from mooring.relay.words import WINDOW_BYTES, Reset
 from tests.relay.harness import harness
+from tests.relay.peers import CLIENT, peers_of
 from tests.relay.test_calls import MIB, Place, Server
 from tests.relay.wire import Wire, wire_to
 from tests.support import until
@@ -259,6 +261,42 @@ async def test_a_call_to_a_relay_that_has_just_begun_waits_for_its_agent(far: Fa
     await far.relay.close_relay()
     await far.relay.open_relay()
     assert await told(await far.ask()) == {"reason": "agent_absent", "retryable": True}
+
+
+async def test_a_clients_call_to_a_relay_that_has_just_begun_waits_too(far: Far) -> None:
+    """With all that is said on it meanwhile, as far as the window goes; whoever names it is welcome."""
+    far.wire.take_down()
+    await far.relay.close_relay()
+    await far.relay.open_relay()
+    async with peers_of(far.relay.port) as peers:
+        client = await peers.client(far.caller, servers=["laptop/time"])
+        body = b"x" * (3 * WINDOW_BYTES)
+        waits = client.call("laptop/time", body, query="large5")
+        gone = client.call("laptop/time", b"never mind")
+        [keeper] = far.relay.relay.registry.snapshot()
+        await until(lambda: len(keeper.link.streams) == 2)
+        assert gone.stream is not None
+        gone.stream.reset(Reset("caller_gone"))
+        await until(lambda: len(keeper.link.streams) == 1)
+        assert not waits.is_over
+        far.wire.put_up()
+        assert bytes((await waits.over()).data) == b"xxxxx"
+        assert [each.request.body for each in far.server.asked] == [body]
+        assert far.relay.relay.counters.find("calls_total", "passed_on").value == 1
+
+
+async def test_a_clients_call_waits_for_an_agent_that_does_not_come_only_so_long(far: Far) -> None:
+    far.wire.take_down()
+    await far.relay.close_relay()
+    await far.relay.open_relay()
+    async with peers_of(far.relay.port) as peers:
+        client = await peers.client(far.caller)
+        reset = (await client.call("laptop/time", b"x").over()).reset
+        assert reset is not None and (reset.reason, reset.not_executed) == ("agent_absent", True)
+        assert far.relay.relay.counters.find("calls_total", "agent_absent").value == 1
+        # What nobody may offer is not waited for, however new the relay is.
+        anybody = far.relay.token("anybody", calls="*")
+        assert (await peers.refused(CLIENT, anybody, servers=["nobody/time"]))[0] == 4404
 
 
 async def test_who_takes_the_place_of_an_agent_answers_what_waited_for_it(far: Far) -> None:

@@ -5,30 +5,44 @@ Each waits once, for a bound, and is then served as if it had just come, whoever
 
 import asyncio
 from collections.abc import Callable
-
-from mooring.wire.http import Exchange
+from typing import Generic, Protocol, TypeVar
 
 __all__ = ["Parked"]
 
 
-class Parked:
+class Parkable(Protocol):
+    """An exchange, or a connection of a client."""
+
+    on_disconnect: Callable[[], None] | None
+    """Called when nobody waits for its answer any more."""
+
+    @property
+    def disconnected(self) -> bool:
+        """Nobody does."""
+        ...
+
+
+T = TypeVar("T", bound=Parkable)
+
+
+class Parked(Generic[T]):
     """By the names of agents. `serve` is asked again when the agent is there, or the time is over."""
 
-    def __init__(self, serve: Callable[[Exchange], None], hold_s: float, max_each: int) -> None:
+    def __init__(self, serve: Callable[[T], None], hold_s: float, max_each: int) -> None:
         self._serve = serve
         self._hold_s = hold_s
         self._max_each = max_each
-        self._waiting: dict[str, dict[int, tuple[Exchange, asyncio.TimerHandle]]] = {}
+        self._waiting: dict[str, dict[int, tuple[T, asyncio.TimerHandle]]] = {}
         self._again: set[int] = set()
         """Those that are being served again, by `id`: they do not wait twice."""
         self._came: set[str] = set()
         """Agents that were here: each name is one of a token's, so there are not more than of these."""
 
-    def may_wait(self, agent: str, exchange: Exchange) -> bool:
+    def may_wait(self, agent: str, exchange: T) -> bool:
         """Not for an agent that was here, and has gone since; and nobody twice."""
         return agent not in self._came and id(exchange) not in self._again
 
-    def park(self, agent: str, exchange: Exchange) -> None:
+    def park(self, agent: str, exchange: T) -> None:
         """Let it wait; if too many do, it is served now."""
         those = self._waiting.setdefault(agent, {})
         if len(those) >= self._max_each:
@@ -50,11 +64,11 @@ class Parked:
         for agent in tuple(self._waiting):
             self.go_on(agent)
 
-    def _end(self, agent: str, exchange: Exchange) -> None:
+    def _end(self, agent: str, exchange: T) -> None:
         self._drop(agent, exchange)
         self._serve_again(exchange)
 
-    def _drop(self, agent: str, exchange: Exchange) -> None:
+    def _drop(self, agent: str, exchange: T) -> None:
         those = self._waiting.get(agent, {})
         found = those.pop(id(exchange), None)
         if found is not None:
@@ -62,7 +76,7 @@ class Parked:
         if not those:
             self._waiting.pop(agent, None)
 
-    def _serve_again(self, exchange: Exchange) -> None:
+    def _serve_again(self, exchange: T) -> None:
         exchange.on_disconnect = None
         if exchange.disconnected:
             return

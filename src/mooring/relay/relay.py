@@ -36,6 +36,7 @@ from mooring.relay.registry import Registry
 from mooring.relay.splice import splice
 from mooring.relay.token_book import TokenBook
 from mooring.relay.tokens import Grant
+from mooring.relay.waiting import WaitingCall
 from mooring.relay.welcoming import Welcoming
 from mooring.relay.words import Opening, Reset, Restart
 from mooring.wire.http import Exchange, Headers, Request, Response
@@ -80,13 +81,15 @@ class Relay:
         self._policy = policy
         self._clock = clock
         self._parked = Parked(self._serve_caller, policy.hold_s, policy.max_streams_per_agent)
+        self._parked_calls = Parked(self._serve_call, policy.hold_s, policy.max_streams_per_agent)
         self._welcoming = Welcoming(
             self.registry,
             gate,
             self.counters,
             policy,
             on_open=self._on_client_opens,
-            on_agent=self._parked.go_on,
+            on_agent=self._on_agent,
+            expects=lambda agent, server: self._is_new and book.may_come(agent, server),
             meters=meters,
             url_of=lambda name: f"{url()}/{name}" if url() else "",
         )
@@ -195,9 +198,16 @@ class Relay:
         return keeper
 
     def _may_be_back(self, exchange: Exchange, agent: str) -> bool:
+        return self._is_new and self._parked.may_wait(agent, exchange)
+
+    @property
+    def _is_new(self) -> bool:
         """Has the relay only just begun? Then its agents are on their way."""
-        is_new = self._clock() - self._began < self._policy.grace_s
-        return is_new and not self._draining and self._parked.may_wait(agent, exchange)
+        return self._clock() - self._began < self._policy.grace_s and not self._draining
+
+    def _on_agent(self, agent: str) -> None:
+        self._parked.go_on(agent)
+        self._parked_calls.go_on(agent)
 
     def _meters_full(self, grant: Grant, body_bytes: int) -> bool:
         meter = self.meters.of(grant.id)
@@ -227,7 +237,12 @@ class Relay:
 
     # Callers that speak our framing.
 
-    def _on_client_opens(self, client: Keeper, stream: Stream, opening: Opening) -> None:
+    def _serve_call(self, waited: WaitingCall) -> None:
+        self._on_client_opens(waited.client, waited.stream, waited.opening, waited)
+
+    def _on_client_opens(
+        self, client: Keeper, stream: Stream, opening: Opening, waited: WaitingCall | None = None
+    ) -> None:
         agent, _, server = opening.server.partition("/")
         keeper = self._find(client.grant, agent, server)
         if opening.path not in PATHS or opening.method not in ("GET", "POST", "DELETE"):
@@ -239,6 +254,11 @@ class Relay:
         if self._draining:
             keeper = Reset("draining", f"the relay is shutting down ({self._draining})", not_executed=True)
         if isinstance(keeper, Reset):
+            if keeper.reason == "agent_absent" and self._is_new:
+                waiting = waited or WaitingCall(client, stream, opening)
+                if self._parked_calls.may_wait(agent, waiting):
+                    self._parked_calls.park(agent, waiting)
+                    return
             self.counters.add("calls_total", keeper.reason)
             stream.reset(keeper)
             return
@@ -246,6 +266,8 @@ class Relay:
         client.calls += 1
         opening.server, opening.caller = server, client.name
         splice(stream, keeper.open(opening, DEAF))
+        if waited is not None:
+            waited.go_on()
 
     # Its heartbeat.
 
@@ -296,6 +318,7 @@ class Relay:
         self._is_restart = is_restart
         self._welcoming.refuse_new(cause)
         self._parked.go_on_all()
+        self._parked_calls.go_on_all()
         with suppress(TimeoutError):
             async with asyncio.timeout(calls_s):
                 await self._wait_quiet()

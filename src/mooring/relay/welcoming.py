@@ -75,6 +75,7 @@ class Welcoming:
         *,
         on_open: Opened,
         on_agent: Callable[[str], None],
+        expects: Callable[[str, str], bool],
         url_of: Callable[[str], str],
         meters: Meters,
     ) -> None:
@@ -84,6 +85,7 @@ class Welcoming:
         self._policy = policy
         self._on_open = on_open
         self._on_agent = on_agent
+        self._expects = expects
         self._url_of = url_of
         self._meters = meters
         self._arrivals: set[Arrival] = set()
@@ -228,7 +230,7 @@ class Welcoming:
                 self._refuse(arrival, NOT_ALLOWED, "this token may not call that server", "not_allowed")
                 return
             there = self._registry.agent(agent)
-            if there is None or name not in there.servers:
+            if not (self._expects(agent, name) if there is None else name in there.servers):
                 self._refuse(arrival, NO_SUCH_SERVER, "there is no such server here now", "no_such_server")
                 return
         if self._is_full(CLIENT):

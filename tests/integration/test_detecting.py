@@ -8,6 +8,7 @@ import pytest
 from mooring.http.client import Client
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.origin import parse_url
+from mooring.oauth.challenges import bearer_of
 from mooring.remote.detecting import detect, speaks_modern
 from mooring.remote.endpoint import Endpoint
 from mooring.remote.policy import RemotePolicy
@@ -101,6 +102,25 @@ async def test_credentials_are_renewed() -> None:
 
     async with raw_server(script) as server:
         assert await detected(server.url, Renewed()) == "http"
+
+
+async def test_every_challenge_of_a_refusal_is_told_to_the_credentials() -> None:
+    class Told(NoCredentials):
+        challenge = b""
+
+        async def renew(self, status: int = 401, challenge: bytes | None = None) -> bool:
+            self.challenge = challenge or b""
+            return False
+
+    fields = 'WWW-Authenticate: Basic realm="x"\r\nWWW-Authenticate: Bearer scope="a b"'
+
+    async def script(_asked: Asked, _wire: Wire) -> bytes:
+        return f"HTTP/1.1 401 Who\r\n{fields}\r\nContent-Length: 0\r\n\r\n".encode()
+
+    async with raw_server(script) as server:
+        credentials = Told()
+        assert await detected(server.url, credentials) is None
+        assert bearer_of([credentials.challenge]).scopes == ("a", "b")
 
 
 async def test_nobody_answers() -> None:

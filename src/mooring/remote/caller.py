@@ -240,16 +240,8 @@ class Caller:
         log.info("the server asks us to wait %g s", after_s, extra={"event": "busy"})
         return _Again(after_s)
 
-    async def _renew(self, response: ClientResponse) -> bool:
-        challenge = response.header(b"www-authenticate")
-        return await self._endpoint.credentials.renew(response.status, challenge)
-
     async def _refused(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:
         """An error of HTTP's: the server's own words if it has any, or else ours."""
-        if response.status in (401, 403) and not call.renewed and await self._renew(response):
-            call.renewed = True
-            log.info("the token has changed; trying again with the new one", extra={"event": "token_renewed"})
-            return _Again()
         content_type, location = response.header(b"content-type") or b"", response.header(b"location")
         failure = describe_status(response.status, content_type, location, call.method)
         try:

@@ -19,7 +19,6 @@ class Call:
         "message",
         "method",
         "refusals",
-        "renewed",
         "reopened",
         "sent",
         "session",
@@ -38,8 +37,6 @@ class Call:
         self.sent = False
         """The server may have it."""
         self.cancelled = False
-        self.renewed = False
-        """The server wanted other credentials, once."""
         self.refusals = 0
         """How often the server asked to come back later."""
         self.reopened = False

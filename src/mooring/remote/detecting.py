@@ -74,11 +74,6 @@ async def speaks_modern(endpoint: Endpoint, policy: RemotePolicy) -> bool:
     """
     response = await _ask_era(endpoint, policy)
     try:
-        if response.status == 401:
-            challenge = response.header(b"www-authenticate")
-            if await endpoint.credentials.renew(401, challenge):
-                response.close()
-                response = await _ask_era(endpoint, policy)
         kind = response.header(b"content-type") or b""
         meaning = judge(response.status, kind, None, in_session=False).meaning
         budget = Budget(policy.budget_bytes)
@@ -123,8 +118,6 @@ async def detect(endpoint: Endpoint, policy: RemotePolicy) -> Literal["http", "s
         AnswerLost: it does not answer.
     """
     response = await _introduce(endpoint, policy)
-    if response.status == 401 and await endpoint.credentials.renew(401, response.header(b"www-authenticate")):
-        response = await _introduce(endpoint, policy)
     if 200 <= response.status < 300:
         await _leave(endpoint, response.header(b"mcp-session-id"), policy)
         return "http"

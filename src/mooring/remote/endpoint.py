@@ -1,5 +1,10 @@
-"""Requests of Streamable HTTP: which method, which headers. Nothing of what they mean."""
+"""Requests of Streamable HTTP: which method, which headers, and who asks. Nothing of what they mean.
 
+Whatever is asked: when the server wants other credentials (401), and there are others, it is asked once more.
+What was refused so was not executed.
+"""
+
+import logging
 from typing import NamedTuple, Protocol
 
 from mooring import __version__
@@ -8,6 +13,8 @@ from mooring.remote.policy import RemotePolicy
 from mooring.wire.http import Headers
 
 __all__ = ["Credentials", "Endpoint", "Standing"]
+
+log = logging.getLogger("mooring.remote")
 
 AGENT = f"mooring/{__version__}".encode()
 POSTED: Headers = [
@@ -82,7 +89,26 @@ class Endpoint:
         self, method: str, headers: Headers, body: bytes, head_timeout_s: float | None
     ) -> ClientResponse:
         await self.credentials.ready()
-        everything = [(b"User-Agent", AGENT), *self.credentials.headers, *headers]
+        identity = self.credentials.headers
+        response = await self._request_as(identity, method, headers, body, head_timeout_s)
+        if response.status not in (401, 403) or not await self._is_renewed(identity, response):
+            return response
+        response.close()
+        log.info("the token has changed; trying again with the new one", extra={"event": "token_renewed"})
+        return await self._request_as(self.credentials.headers, method, headers, body, head_timeout_s)
+
+    async def _request_as(
+        self, identity: Headers, method: str, headers: Headers, body: bytes, head_timeout_s: float | None
+    ) -> ClientResponse:
+        everything = [(b"User-Agent", AGENT), *identity, *headers]
         return await self._client.request(
             method, self._target, everything, body, head_timeout_s=head_timeout_s
         )
+
+    async def _is_renewed(self, refused: Headers, response: ClientResponse) -> bool:
+        """Are there other credentials than those that were refused?"""
+        if response.status == 401 and self.credentials.headers != refused:
+            return True  # another request, which was refused before, has found them
+        # Several fields of one name are one, with commas (RFC 9110 §5.3).
+        challenges = [value for name, value in response.headers if name == b"www-authenticate"]
+        return await self.credentials.renew(response.status, b", ".join(challenges) or None)

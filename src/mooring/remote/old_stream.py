@@ -67,8 +67,6 @@ class OldSession(RemoteSession):
         self._opening: asyncio.Task[None] | None = None
         self._delays = delays_s(policy)
         self._failures = 0
-        self._renewed = False
-        """The server wanted other credentials, once in this attempt."""
         self._expected: dict[Id, asyncio.Future[Envelope | None]] = {}
 
     # For those who send ------------------------------------------------------------------------
@@ -145,7 +143,7 @@ class OldSession(RemoteSession):
 
     async def _open(self, pause_s: float) -> None:
         await asyncio.sleep(pause_s)
-        losses, self._renewed = 0, False
+        losses = 0
         while not self._is_up:
             try:
                 await self._reach.wait()
@@ -198,15 +196,8 @@ class OldSession(RemoteSession):
         if verdict.meaning is Meaning.LATER and verdict.after_s <= self._policy.longest_retry_s:
             await asyncio.sleep(verdict.after_s)
             raise AnswerLost(f"the server is busy ({response.status})")
-        if response.status in (401, 403) and not self._renewed and await self._renew(response):
-            raise AnswerLost("the server wants other credentials, and there are others now")
         failure = describe_status(response.status, kind, response.header(b"location"), "initialize")
         raise ServerFailed(failure.message, code=failure.reason)
-
-    async def _renew(self, response: ClientResponse) -> bool:
-        self._renewed = True
-        challenge = response.header(b"www-authenticate")
-        return await self._endpoint.credentials.renew(response.status, challenge)
 
     async def _find_mailbox(self, messages: EventMessages) -> None:
         span_s = self._policy.note_timeout_s

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mooring.remote.caller import MAX_REFUSAL_BYTES
+from mooring.remote.following import NO_SUCH_STREAM
 from tests.raw_server import (
     LAST_CHUNK,
     Asked,
@@ -258,8 +259,52 @@ async def test_a_stream_that_cannot_be_resumed_begins_anew() -> None:
         assert resumed.headers["last-event-id"] == "g-1" and "last-event-id" not in anew.headers
 
 
-async def test_a_server_without_such_a_stream_is_not_asked_twice() -> None:
-    script = McpScript(only("GET", always(answer(status="405 No"))))
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        answer(status="401 Who"),
+        answer(status="403 No"),
+        answer(status="429 Busy"),
+        answer(status="429 Busy", Retry_After="0"),
+        answer(status="502 Oh"),
+        answer(b"<html>", kind="text/html"),
+        b"garbage\r\n\r\n",
+    ],
+)
+async def test_the_stream_of_no_call_outlives_whatever_may_pass(refusal: bytes) -> None:
+    refusals = 3
+
+    async def special(asked: Asked, wire: Wire) -> bytes | None:
+        nonlocal refusals
+        if asked.method != "GET" or script.stream is None or not refusals:
+            return b""
+        refusals -= 1
+        wire.send(refusal)
+        wire.close()
+        return None
+
+    script = McpScript(special)
+    async with raw_server(script) as server, speaking(server.url, most_refused_resumes=2) as client:
+        await client.initialize()
+        await until(lambda: script.stream is not None)
+        first = script.stream
+        assert first is not None
+        first.send(event(id="g-7", retry=0))
+        await first.writer.drain()
+        first.close()
+        await until(lambda: script.stream is not first)
+        second = script.stream
+        assert second is not None
+        second.send(event({"jsonrpc": "2.0", "method": "notifications/one"}))
+        await client.message(lambda one: one.get("method") == "notifications/one")
+        _, *resumed, anew, last = await server.count(5, "GET")
+        assert [asked.headers["last-event-id"] for asked in resumed] == ["g-7", "g-7"]
+        assert not {"last-event-id"} & (anew.headers.keys() | last.headers.keys())
+
+
+@pytest.mark.parametrize("status", sorted(NO_SUCH_STREAM - {404}))
+async def test_a_server_without_such_a_stream_is_not_asked_twice(status: int) -> None:
+    script = McpScript(only("GET", always(answer(status=f"{status} No"))))
     async with raw_server(script) as server, speaking(server.url) as client:
         await client.initialize()
         await server.count(1, "GET")

@@ -21,8 +21,10 @@ __all__ = ["Ending", "Follower", "wait_s"]
 
 log = logging.getLogger("mooring.remote")
 
-ERRORS_OF_OTHERS = frozenset({500, 502, 503, 504})
-"""Of a server that is being restarted behind a balancer: worth another attempt."""
+ERRORS_OF_OTHERS = frozenset({429, 500, 502, 503, 504})
+"""Of a server that is busy, or being restarted behind a balancer: worth another attempt."""
+NO_SUCH_STREAM = frozenset({400, 404, 405, 406, 501})
+"""Of a server that has none for what belongs to no call. Whatever else it says may pass."""
 
 
 class Ending(Enum):
@@ -69,11 +71,16 @@ class Follower:
         """Give every message to `hear`, until that returns True or the server does not go on.
 
         With a `last_event_id` it is the rest of another stream. Without one it is a stream of its own,
-        and begins anew if the server cannot go on where it was.
+        which begins anew if the server cannot go on where it was, and is asked for as long as there is a
+        session: nobody would be told that nothing comes any more.
         """
         is_rest = bool(last_event_id)
         pause_s, refused, delays = first_wait_s, 0, delays_s(self._policy)
-        while refused < self._policy.most_refused_resumes:
+        while True:
+            if refused >= self._policy.most_refused_resumes:
+                if is_rest:
+                    return Ending.REFUSED
+                last_event_id, refused = "", 0
             await asyncio.sleep(pause_s)
             opened = await self._open(standing, last_event_id, is_waited_for=is_rest)
             if opened is Ending.REFUSED and last_event_id and not is_rest:
@@ -97,7 +104,6 @@ class Follower:
                 refused, delays = 0, delays_s(self._policy)
             else:  # it is resumed, and says nothing
                 refused += 1
-        return Ending.REFUSED
 
     async def _open(
         self, standing: Standing, last_event_id: str, *, is_waited_for: bool
@@ -108,14 +114,15 @@ class Follower:
             response = await self._endpoint.get(standing, last_event_id)
         except Unreachable:
             return Ending.UNREACHABLE
-        except NotTrusted:
-            return Ending.NOT_TRUSTED
+        except NotTrusted as error:
+            log.debug("a stream could not be opened: %s", error.message)
+            return Ending.NOT_TRUSTED if is_waited_for else _Later()
         except NotSent as error:
             self._reach.lost(error)
             return _Later()
         except AnswerLost as error:
             log.debug("a stream could not be opened: %s", error.message)
-            return _Later(was_refused=is_waited_for)
+            return _Later(was_refused=True)
         verdict = judge(
             response.status,
             response.header(b"content-type") or b"",
@@ -128,8 +135,10 @@ class Follower:
         if verdict.meaning is Meaning.SESSION_LOST:
             return Ending.FORGOTTEN
         if verdict.meaning is Meaning.LATER:
-            return _Later(min(verdict.after_s, self._policy.longest_retry_s))
-        return _Later(was_refused=True) if response.status in ERRORS_OF_OTHERS else Ending.REFUSED
+            return _Later(min(verdict.after_s, self._policy.longest_retry_s), was_refused=True)
+        status = response.status
+        may_pass = status in ERRORS_OF_OTHERS if is_waited_for else status not in NO_SUCH_STREAM
+        return _Later(was_refused=True) if may_pass else Ending.REFUSED
 
     @staticmethod
     async def _hear_all(messages: EventMessages, hear: Callable[[bytes], Awaitable[bool]]) -> bool:

@@ -94,6 +94,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "a page": (says(answer(b"<html>", kind="text/html")), "not_mcp"),
     "no JSON": (says(answer(b"{nonsense")), "bad_answer"),
     "another's answer": (says(answer({"jsonrpc": "2.0", "id": "other", "result": {}})), "bad_answer"),
+    "garbage in a stream that stays open": (says(stream_head() + chunk(b"data: {garbage\n\n")), "bad_answer"),
     "no message": (says(answer(b'"text"')), "bad_answer"),
     "an empty answer": (says(answer(status="202 Accepted")), "http_202"),
     "401": (says(answer(status="401 Unauthorized", WWW_Authenticate="Bearer")), "unauthorized"),

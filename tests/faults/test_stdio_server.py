@@ -217,6 +217,21 @@ async def test_a_stream_that_cannot_be_resumed_is_an_error(refusal: bytes, why: 
         assert len(await server.count(1, "tools/call")) == 1
 
 
+async def test_garbage_in_the_rest_of_a_stream_is_an_error_although_it_stays_open() -> None:
+    async def special(asked: Asked, _wire: Wire) -> bytes:
+        if "last-event-id" in asked.headers:
+            return stream_head() + chunk(b"data: {garbage\n\n")
+        if asked.body and asked.message.get("method") == "tools/call":
+            return b"".join(STREAM[:2]) + LAST_CHUNK
+        return b""
+
+    async with raw_server(McpScript(special)) as server, speaking(server.url) as client:
+        await client.initialize()
+        error = await client.error("tools/call", CALL)
+        assert error["data"] == {"reason": "bad_answer", "retryable": False}
+        assert len(await server.count(1, "tools/call")) == 1
+
+
 async def test_a_stream_without_ids_that_ends_is_an_error_for_a_call() -> None:
     end = stream_head() + event({"jsonrpc": "2.0", "method": "notifications/x"}) + LAST_CHUNK
     async with (
@@ -493,7 +508,7 @@ async def test_words_without_end_of_a_server_that_asks_to_wait() -> None:
         (answer({"jsonrpc": "2.0", "id": "another", "result": {}}), "bad_answer"),
         (answer({"jsonrpc": "2.0", "method": "notifications/x"}), "bad_answer"),
         (b"SSH-2.0-OpenSSH\r\n", "bad_answer"),
-        (stream_head() + chunk(b"data: nonsense\n\n") + LAST_CHUNK, "connection_lost"),
+        (stream_head() + chunk(b"data: nonsense\n\n") + LAST_CHUNK, "bad_answer"),
     ],
 )
 async def test_whatever_comes_the_call_is_answered_once(refusal: bytes, reason: str) -> None:

@@ -53,8 +53,8 @@ REFUSAL_S = 3.0
 class Hearing(Protocol):
     """Who hears what the server says."""
 
-    def hear(self, data: bytes, standing: Standing) -> Awaitable[None]:
-        """A message of the server's, on whichever stream."""
+    def hear(self, data: bytes, standing: Standing) -> Awaitable[bool]:
+        """A message of the server's, on whichever stream. False: it was none."""
         ...
 
     def is_answered(self, call: Call) -> bool:
@@ -190,9 +190,11 @@ class Caller:
         why = _NOT_AN_ANSWER if whole else _NO_ANSWER
         try:
             async for data in messages:
-                await self._hearing.hear(_addressed(data, call) if whole else data, standing)
+                is_message = await self._hearing.hear(_addressed(data, call) if whole else data, standing)
                 if self._hearing.is_answered(call):
                     return None
+                if not is_message and not call.is_stream:
+                    return _NOT_AN_ANSWER  # it may have been the answer, and no other would come
         except RemoteProtocolError as error:
             why = Lost(error.message, _reason(error))
         if call.is_modern or not messages.last_event_id:
@@ -201,14 +203,16 @@ class Caller:
 
     async def _resume(self, call: Call, standing: Standing, messages: Messages) -> Outcome:
         async def hear(data: bytes) -> bool:
-            await self._hearing.hear(data, standing)
-            return self._hearing.is_answered(call)
+            is_message = await self._hearing.hear(data, standing)
+            return self._hearing.is_answered(call) or not is_message
 
         first_wait_s = wait_s(messages.retry_ms, self._policy)
         ending = await self._follower.follow(
             standing, messages.last_event_id, hear, first_wait_s=first_wait_s
         )
-        return None if ending is Ending.DONE else Lost(ending.value)
+        if ending is Ending.DONE:
+            return None if self._hearing.is_answered(call) else _NOT_AN_ANSWER
+        return Lost(ending.value)
 
     # 4 ---------------------------------------------------------------------------------------
 

@@ -118,7 +118,7 @@ class Conversation:
         return modern_version(message.params)
 
     def _hear_junk(self, error: RemoteProtocolError) -> None:
-        """The server sent what is no message. On a stream that is one call's, that call is told."""
+        """The server sent what is no message. Whose stream it came on hears of it from `hear`."""
         log.warning("the server sent what is no message: %s", error.message, extra={"event": "junk"})
 
     @property
@@ -292,8 +292,8 @@ class Conversation:
 
     # What the server says --------------------------------------------------------------------
 
-    async def hear(self, data: bytes, standing: Standing) -> None:
-        """A message, or (2025-03-26) a batch of them, on whichever stream."""
+    async def hear(self, data: bytes, standing: Standing) -> bool:
+        """A message, or (2025-03-26) a batch of them, on whichever stream. False: it was none."""
         try:
             if data.lstrip()[:1] == b"[" and len(data) <= MAX_BATCH_BYTES:
                 messages = jsonrpc.parse_batch(data)
@@ -301,10 +301,11 @@ class Conversation:
                 messages = [(jsonrpc.parse(data), data)]
         except RemoteProtocolError as error:
             self._hear_junk(error)
-            return
+            return False
         for message, item in messages:
             async with self._outlet.turn():
                 self._hear_message(message, jsonrpc.one_line(item), standing)
+        return True
 
     def _hear_message(self, message: Envelope, line: bytes, standing: Standing) -> None:
         if message.is_response:

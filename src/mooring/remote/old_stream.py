@@ -54,7 +54,7 @@ class OldSession(RemoteSession):
         policy: RemotePolicy,
         budget: Budget,
         *,
-        hear: Callable[[bytes, Standing], Awaitable[None]],
+        hear: Callable[[bytes, Standing], Awaitable[object]],
         on_cut: Callable[[str, str], None],
         on_reopened: Callable[[Handshake], Awaitable[None]],
     ) -> None:

@@ -101,7 +101,9 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "403": (says(answer(status="403 Forbidden")), "forbidden"),
     "405": (says(answer(status="405 Method Not Allowed")), "not_mcp"),
     "429": (says(answer(status="429 Too Many Requests")), "http_429"),
+    "429 for a moment": (says(answer(status="429 Too Many", Retry_After="0")), "server_busy"),
     "429 for an hour": (says(answer(status="429 Too Many", Retry_After="3600")), "server_busy"),
+    "503 for a moment": (says(answer(status="503 Busy", Retry_After="0")), "server_busy"),
     "500": (says(answer(status="500 Internal Server Error")), "http_500"),
     "502": (says(answer(b"<html>", "502 Bad Gateway", kind="text/html")), "http_502"),
     "503": (says(answer(status="503 Service Unavailable")), "http_503"),
@@ -390,15 +392,25 @@ async def test_an_error_that_speaks_of_sessions_is_the_servers_own_and_the_call_
         assert len(await server.count(1, CALL)) == 1
 
 
-@pytest.mark.parametrize("kind", ["half a refusal", "busy for ever", "cut resumptions", "empty resumptions"])
+async def test_of_one_that_is_busy_nobody_is_told_later_than_at_once_and_all_are_told_when() -> None:
+    said, then = "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:09 GMT"
+    busy = says(answer(status="503 Busy", Date=said, Retry_After=then))
+    for method in (CALL, "tools/list"):
+        async with in_front(Elsewhere(only(method, busy))) as (server, _, client):
+            refused = await client.ask(method, {"name": "x", "arguments": {}})
+            is_read = method != CALL
+            told = {"reason": "server_busy", "retryable": is_read, "retry_after_s": 9}
+            assert refused["error"]["data"] == told
+            assert len(await server.count(1, method)) == 1
+
+
+@pytest.mark.parametrize("kind", ["half a refusal", "cut resumptions", "empty resumptions"])
 async def test_what_would_go_on_for_ever_is_told(kind: str) -> None:
     streams = {"cut resumptions", "empty resumptions"}
 
     async def begun(asked: Asked, wire: Wire) -> bytes | None:
         if kind == "half a refusal":
             return b"HTTP/1.1 500 Oh\r\nContent-Type: text/plain\r\nContent-Length: 99\r\n\r\nx"
-        if kind == "busy for ever":
-            return answer(status="429 Busy", Retry_After="0")
         return await sends_and_cuts(stream_head() + event(PROGRESS, id="1", retry=1))(asked, wire)
 
     async def resumed(asked: Asked, wire: Wire) -> bytes | None:
@@ -412,7 +424,7 @@ async def test_what_would_go_on_for_ever_is_told(kind: str) -> None:
     async def special(asked: Asked, wire: Wire) -> bytes | None:
         return await (resumed if asked.method == "GET" else only(CALL, begun))(asked, wire)
 
-    reasons = {"half a refusal": "http_500", "busy for ever": "server_busy"}
+    reasons = {"half a refusal": "http_500"}
     async with in_front(Elsewhere(special)) as (_, _, client):
         async with within(30):
             refused = await client.ask(CALL, {"name": "x", "arguments": {}})

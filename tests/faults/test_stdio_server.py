@@ -458,13 +458,48 @@ async def test_answers_to_questions_of_a_forgotten_session_reach_nobody() -> Non
 # Refusals -------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_is_busy_is_asked_again_when_it_says() -> None:
-    busy = answer(status="503 Busy", Retry_After="0")
-    script = McpScript(only("tools/call", once(always(busy))))
+NOTHING_DONE: Json = {"code": -32603, "message": "not now", "data": {"retryable": True}}
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("tools/list", {}),
+        ("tools/call", {"jsonrpc": "2.0", "id": None, "error": NOTHING_DONE}),
+        ("tools/call", {"error": {"code": "server_stopped", "message": "x does not run"}}),
+    ],
+)
+async def test_a_server_that_is_busy_is_asked_again_when_it_says(method: str, said: Json) -> None:
+    busy = answer(said, status="503 Busy", Retry_After="0")
+    script = McpScript(only(method, once(always(busy))))
     async with raw_server(script) as server, speaking(server.url) as client:
         await client.initialize()
-        assert await client.result("tools/call", CALL)
-        assert len(await server.count(2, "tools/call")) == 2
+        assert await client.result(method, CALL)
+        assert len(await server.count(2, method)) == 2
+
+
+@pytest.mark.parametrize("status", ["429 Busy", "503 Busy"])
+@pytest.mark.parametrize("said", [b"", b"<html>", b'{"error": {"code": 1.5, "data": 7}}'])
+async def test_a_call_is_not_sent_again_to_one_that_does_not_say_that_nothing_was_done(
+    status: str, said: bytes
+) -> None:
+    script = McpScript(only("tools/call", always(answer(said, status, Retry_After="0"))))
+    async with raw_server(script) as server, speaking(server.url) as client:
+        await client.initialize()
+        error = await client.error("tools/call", CALL)
+        is_refused = status.startswith("429")
+        assert error["data"] == {"reason": "server_busy", "retryable": is_refused, "retry_after_s": 0}
+        assert len(await server.count(1, "tools/call")) == 1
+
+
+async def test_a_read_of_one_that_is_busy_for_ever_is_told() -> None:
+    busy = answer(status="429 Busy", Retry_After="0")
+    script = McpScript(only("tools/list", always(busy)))
+    async with raw_server(script) as server, speaking(server.url, most_busy=2) as client:
+        await client.initialize()
+        error = await client.error("tools/list")
+        assert error["data"] == {"reason": "server_busy", "retryable": True, "retry_after_s": 0}
+        assert len(await server.count(3, "tools/list")) == 3
 
 
 async def test_one_that_asks_for_too_much_patience_is_not_waited_for() -> None:
@@ -475,7 +510,7 @@ async def test_one_that_asks_for_too_much_patience_is_not_waited_for() -> None:
     ):
         await client.initialize()
         error = await client.error("tools/call", CALL)
-        assert error["data"] == {"reason": "server_busy", "retryable": True}
+        assert error["data"] == {"reason": "server_busy", "retryable": False, "retry_after_s": 86400}
 
 
 async def test_what_a_server_says_that_asks_to_wait_is_passed_on() -> None:

@@ -49,6 +49,13 @@ def test_when_to_come_back() -> None:
     for nothing in (None, b"", b"-1", b"1.5", b"9" * 10, b"soon"):
         assert parse_retry_after(nothing) is None
     assert judge(503, b"", b"7", in_session=True).after_s == 7
+    said_at = b"Wed, 21 Oct 2026 07:27:00 GMT"
+    assert parse_retry_after(b"Wed, 21 Oct 2026 07:28:00 GMT", said_at) == 60
+    assert parse_retry_after(b"Wed, 21 Oct 2026 07:26:00 GMT", said_at) == 0
+    for not_a_date in (b"GMT", b"Wed, 99 Oct 2026 07:28:00 GMT"):
+        assert parse_retry_after(not_a_date, said_at) == 1
+    assert parse_retry_after(b"Wed, 21 Oct 2026 07:28:00 GMT", b"Wed, 21 Oct 2026 07:27:00 -0000") == 1
+    assert judge(503, b"", b"Wed, 21 Oct 2026 07:28:00 GMT", said_at, in_session=True).after_s == 60
 
 
 def test_reads() -> None:

@@ -4,7 +4,7 @@
 2. Send it. If nothing of it went out, begin again.
 3. Read the answer. A stream of events that is cut is resumed where it was.
 4. The server has forgotten the session: it is opened anew, and the call sent once more.
-   Not now: the call is sent again when the server said.
+   Not now: a read is sent again when the server said, and whatever was not done by the server's own words.
 5. It was sent and no answer comes: a read is sent again, twice at most, a subscription always. Any other
    call may have been executed, so its client is told, and nobody sends it again.
 """
@@ -20,7 +20,7 @@ from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
 from mooring.remote.calls import Call
 from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.following import Ending, Follower, wait_s
-from mooring.remote.messages import EventMessages, JsonMessages, Messages
+from mooring.remote.messages import EventMessages, JsonMessages, Messages, verdict_on
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.session import RemoteSession
@@ -35,8 +35,8 @@ from mooring.wire.verdicts import (
     FOR_PEOPLE,
     Meaning,
     describe_status,
-    judge,
     means_forgotten,
+    says_not_done,
     words_of_refusal,
 )
 
@@ -167,9 +167,8 @@ class Caller:
         return [method] if call.method == "initialize" else [*standing.headers, method]
 
     async def _read(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:
-        content_type = response.header(b"content-type") or b""
         in_session = standing.session is not None and call.method != "initialize"
-        verdict = judge(response.status, content_type, response.header(b"retry-after"), in_session=in_session)
+        verdict = verdict_on(response, in_session=in_session)
         limit_bytes = self._policy.max_message_bytes
         if verdict.meaning is Meaning.EVENTS:
             call.session = response.header(b"mcp-session-id")
@@ -228,17 +227,27 @@ class Caller:
         return _Again()
 
     async def _later(self, call: Call, after_s: float, response: ClientResponse) -> Outcome:
+        """No status says that nothing was done: gateways give up on calls that go on behind them."""
         try:
             async with asyncio.timeout(REFUSAL_S):
-                words = words_of_refusal(await response.read(MAX_REFUSAL_BYTES))
+                body = await response.read(MAX_REFUSAL_BYTES)
         except (RemoteProtocolError, TimeoutError):
-            words = ""
-        why = f"the server asks us to wait ({response.status}{f': {words}' if words else ''})"
-        if after_s > self._policy.longest_retry_s:
-            return Failure("server_busy", f"{why}, for {after_s:g} s", retryable=True)
+            body = b""
+        words = words_of_refusal(body)
+        may_repeat = call.reads or says_not_done(body)
+        why = (
+            f"the server asks us to wait for {after_s:g} s ({response.status}{f': {words}' if words else ''})"
+        )
         call.refusals += 1
-        if call.refusals > self._policy.most_busy:
-            return Failure("server_busy", f"{why}, again and again", retryable=True)
+        if (
+            not self._policy.waits_when_busy
+            or not may_repeat
+            or after_s > self._policy.longest_retry_s
+            or call.refusals > self._policy.most_busy
+        ):
+            # Who counts requests (429) refuses them before anything is done.
+            retryable = may_repeat or response.status == 429
+            return Failure("server_busy", why, retryable, retry_after_s=after_s)
         call.sent = False
         # (Without its words: they may be anything.)
         log.info("the server asks us to wait %g s", after_s, extra={"event": "busy"})

@@ -19,7 +19,7 @@ from mooring.errors import RemoteProtocolError
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.remote.endpoint import Endpoint, Standing
-from mooring.remote.messages import EventMessages
+from mooring.remote.messages import EventMessages, verdict_on
 from mooring.remote.policy import RemotePolicy
 from mooring.wire import jsonrpc
 from mooring.wire.budget import Budget
@@ -34,7 +34,7 @@ from mooring.wire.modern import (
     VERSION_KEY,
 )
 from mooring.wire.revisions import LATEST, MODERN
-from mooring.wire.verdicts import Meaning, judge
+from mooring.wire.verdicts import Meaning
 
 __all__ = ["detect", "speaks_modern"]
 
@@ -74,8 +74,7 @@ async def speaks_modern(endpoint: Endpoint, policy: RemotePolicy) -> bool:
     """
     response = await _ask_era(endpoint, policy)
     try:
-        kind = response.header(b"content-type") or b""
-        meaning = judge(response.status, kind, None, in_session=False).meaning
+        meaning = verdict_on(response, in_session=False).meaning
         budget = Budget(policy.budget_bytes)
         async with asyncio.timeout(policy.note_timeout_s):
             if meaning is Meaning.EVENTS:
@@ -147,8 +146,7 @@ async def _says_where(endpoint: Endpoint, policy: RemotePolicy) -> bool:
     """Does a stream begin with the address for messages?"""
     response = await endpoint.get(Standing(), "")
     try:
-        kind = response.header(b"content-type") or b""
-        if judge(response.status, kind, None, in_session=False).meaning is not Meaning.EVENTS:
+        if verdict_on(response, in_session=False).meaning is not Meaning.EVENTS:
             return False
         budget = Budget(policy.budget_bytes)
         async with asyncio.timeout(policy.note_timeout_s):

@@ -10,12 +10,12 @@ from mooring.errors import RemoteProtocolError
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
-from mooring.remote.messages import EventMessages
+from mooring.remote.messages import EventMessages, verdict_on
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.waits import delays_s
 from mooring.wire.budget import Budget
-from mooring.wire.verdicts import Meaning, judge
+from mooring.wire.verdicts import Meaning
 
 __all__ = ["Ending", "Follower", "wait_s"]
 
@@ -123,12 +123,7 @@ class Follower:
         except AnswerLost as error:
             log.debug("a stream could not be opened: %s", error.message)
             return _Later(was_refused=True)
-        verdict = judge(
-            response.status,
-            response.header(b"content-type") or b"",
-            response.header(b"retry-after"),
-            in_session=standing.session is not None,
-        )
+        verdict = verdict_on(response, in_session=standing.session is not None)
         if verdict.meaning is Meaning.EVENTS:
             return response
         response.close()

@@ -9,8 +9,20 @@ from mooring.http.client_errors import BadAnswer
 from mooring.wire.budget import Budget
 from mooring.wire.pieces import Pieces, keep_piece
 from mooring.wire.sse import Event, EventDecoder
+from mooring.wire.verdicts import Verdict, judge
 
-__all__ = ["EventMessages", "Events", "JsonMessages", "Messages"]
+__all__ = ["EventMessages", "Events", "JsonMessages", "Messages", "verdict_on"]
+
+
+def verdict_on(response: ClientResponse, *, in_session: bool) -> Verdict:
+    """What it means, by its head alone."""
+    return judge(
+        response.status,
+        response.header(b"content-type") or b"",
+        response.header(b"retry-after"),
+        response.header(b"date"),
+        in_session=in_session,
+    )
 
 
 class _Held:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from mooring.errors import MooringError
 from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
+from mooring.remote.messages import verdict_on
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.session import RemoteSession
 from mooring.remote.waits import delays_s
 from mooring.wire.http import Headers
-from mooring.wire.verdicts import Meaning, judge
+from mooring.wire.verdicts import Meaning
 
 __all__ = ["Note", "Notes"]
 
@@ -149,7 +150,7 @@ class Notes:
         response = await self._endpoint.post(note.line, headers, head_timeout_s=self._policy.note_timeout_s)
         response.close()
         in_session = standing.session is not None and note.headers is None
-        verdict = judge(response.status, b"", response.header(b"retry-after"), in_session=in_session)
+        verdict = verdict_on(response, in_session=in_session)
         if verdict.meaning is Meaning.SESSION_LOST and not note.reopened:
             note.reopened = True
             await self._session.reopen(standing)

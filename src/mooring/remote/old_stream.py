@@ -21,7 +21,7 @@ from mooring.errors import MooringError, RemoteProtocolError, ServerFailed, Unav
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
 from mooring.remote.endpoint import Standing
-from mooring.remote.messages import EventMessages
+from mooring.remote.messages import EventMessages, verdict_on
 from mooring.remote.old_endpoint import OldEndpoint
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach, Unreachable
@@ -30,7 +30,7 @@ from mooring.remote.waits import delays_s
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.memory import Handshake
-from mooring.wire.verdicts import Meaning, describe_status, judge
+from mooring.wire.verdicts import Meaning, describe_status
 
 __all__ = ["OldSession"]
 
@@ -183,19 +183,18 @@ class OldSession(RemoteSession):
 
     async def _check(self, response: ClientResponse) -> None:
         """Is it a stream?"""
-        kind = response.header(b"content-type") or b""
-        if judge(response.status, kind, None, in_session=False).meaning is Meaning.EVENTS:
+        if verdict_on(response, in_session=False).meaning is Meaning.EVENTS:
             return
         await self._refuse(response)
 
     async def _refuse(self, response: ClientResponse) -> NoReturn:
         """The server does not do what it was asked; perhaps later, or for others."""
         response.close()
-        kind, retry_after = response.header(b"content-type") or b"", response.header(b"retry-after")
-        verdict = judge(response.status, kind, retry_after, in_session=False)
+        verdict = verdict_on(response, in_session=False)
         if verdict.meaning is Meaning.LATER and verdict.after_s <= self._policy.longest_retry_s:
             await asyncio.sleep(verdict.after_s)
             raise AnswerLost(f"the server is busy ({response.status})")
+        kind = response.header(b"content-type") or b""
         failure = describe_status(response.status, kind, response.header(b"location"), "initialize")
         raise ServerFailed(failure.message, code=failure.reason)
 

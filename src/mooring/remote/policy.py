@@ -38,6 +38,8 @@ class RemotePolicy:
     """Errors in a row in place of a stream that is to be resumed, or streams that say nothing."""
     most_busy: int = 100
     """How often a server may ask to come back later with one call, or one notification."""
+    waits_when_busy: bool = True
+    """Reads wait for a server that says when to come back; not where whoever calls is told when."""
     most_handshakes: int | None = None
     """Attempts to open a session anew that the server does not answer; None: for ever, as clients wait."""
     tells_people: bool = True

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from mooring.errors import MooringError, RemoteProtocolError, ServerFailed
 from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
-from mooring.remote.messages import EventMessages, JsonMessages
+from mooring.remote.messages import EventMessages, JsonMessages, verdict_on
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.waits import delays_s
@@ -25,7 +25,7 @@ from mooring.wire import jsonrpc
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.memory import Handshake, Memory, Replay, expect_handshake, read_handshake
-from mooring.wire.verdicts import Meaning, describe_status, judge
+from mooring.wire.verdicts import Meaning, describe_status
 
 __all__ = ["RemoteSession"]
 
@@ -183,7 +183,7 @@ class RemoteSession:
         )
         try:
             content_type = response.header(b"content-type") or b""
-            verdict = judge(response.status, content_type, response.header(b"retry-after"), in_session=False)
+            verdict = verdict_on(response, in_session=False)
             session = response.header(b"mcp-session-id")
             if verdict.meaning is Meaning.LATER:
                 await asyncio.sleep(min(verdict.after_s, policy.longest_retry_s))

@@ -4,7 +4,7 @@
 harm: it was never executed, or it only reads.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Id
@@ -28,10 +28,14 @@ class Failure(NamedTuple):
     message: str
     retryable: bool = False
     code: int = INTERNAL_ERROR
+    retry_after_s: float | None = None
+    """When the server wants to be asked again, if it says so."""
 
     def response(self, id: Id) -> bytes:
         """The answer."""
-        data = {"reason": self.reason, "retryable": self.retryable}
+        data: dict[str, Any] = {"reason": self.reason, "retryable": self.retryable}
+        if self.retry_after_s is not None:
+            data["retry_after_s"] = self.retry_after_s
         return jsonrpc.error_response(id, self.code, self.message, data)
 
 

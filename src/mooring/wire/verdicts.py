@@ -5,11 +5,12 @@
 | 200 | | the answer, as JSON or as events |
 | 202, 204 | | taken; a request cannot be answered so |
 | 404 | yes | the server has forgotten the session: the message was not executed |
-| 429, 503 with Retry-After | | not now: it was not executed, and may be sent again then |
+| 429, 503 with Retry-After | | not now: what may be done twice may be sent again then |
 | any other | | refused: the body says why if it is a JSON-RPC error, or else we do |
 """
 
 import re
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ __all__ = [
     "judge",
     "means_forgotten",
     "parse_retry_after",
+    "says_not_done",
     "words_of_refusal",
 ]
 
@@ -51,6 +53,9 @@ FOR_PEOPLE = frozenset({"unauthorized", "forbidden", "not_mcp", "redirected"})
 """Reasons of refusals that only people can put right."""
 OTHER_ERA = frozenset({"not_mcp", "http_400"})
 """How a handshake is refused, by its HTTP status alone, by a server that knows none."""
+
+_NOTHING_REACHED = frozenset({"server_stopped", "too_many_connections"})
+"""Mooring's words for a request that went to no server."""
 
 MAX_WORDS = 300
 """Characters of what a server says for people."""
@@ -79,7 +84,14 @@ def is_read(method: str) -> bool:
     return method in READS or method in _MODERN_READS
 
 
-def judge(status: int, content_type: bytes, retry_after: bytes | None, *, in_session: bool) -> Verdict:
+def judge(
+    status: int,
+    content_type: bytes,
+    retry_after: bytes | None,
+    date: bytes | None = None,
+    *,
+    in_session: bool,
+) -> Verdict:
     """By the head alone."""
     kind = content_type.split(b";", 1)[0].strip().lower()
     if status == 200:
@@ -90,7 +102,7 @@ def judge(status: int, content_type: bytes, retry_after: bytes | None, *, in_ses
         return Verdict(Meaning.ACCEPTED)
     if status == 404 and in_session:
         return Verdict(Meaning.SESSION_LOST)
-    if status in (429, 503) and (after_s := parse_retry_after(retry_after)) is not None:
+    if status in (429, 503) and (after_s := parse_retry_after(retry_after, date)) is not None:
         return Verdict(Meaning.LATER, after_s)
     return Verdict(Meaning.REFUSED)
 
@@ -103,14 +115,21 @@ def means_forgotten(status: int, message: Envelope) -> bool:
     return status == 400 and _NO_SESSION.search(jsonrpc.error_message_of(message)) is not None
 
 
-def parse_retry_after(value: bytes | None) -> float | None:
-    """Seconds; None if there are none. A date (which is rare) counts as one second."""
-    if value is None:
-        return None
-    text = value.strip()
+def parse_retry_after(value: bytes | None, date: bytes | None = None) -> float | None:
+    """Seconds; None if there are none. `date` is when it was said, by the server's clock.
+
+    A date (which is rare) that nobody can compare with another counts as one second.
+    """
+    text = (value or b"").strip()
     if text.isdigit() and len(text) <= 9:
         return float(text)
-    return 1.0 if text.endswith(b"GMT") else None
+    if not text.endswith(b"GMT"):
+        return None
+    try:
+        span = parsedate_to_datetime(_printable(text)) - parsedate_to_datetime(_printable(date or b""))
+    except (ValueError, TypeError, OverflowError):
+        return 1.0
+    return max(0.0, span.total_seconds())
 
 
 class _Problem(msgspec.Struct):
@@ -122,7 +141,21 @@ class _Refusal(msgspec.Struct):
     error: _Problem = msgspec.field(default_factory=_Problem)
 
 
+class _Data(msgspec.Struct):
+    retryable: bool = False
+
+
+class _Statement(msgspec.Struct):
+    code: str | int = ""
+    data: _Data = msgspec.field(default_factory=_Data)
+
+
+class _Stated(msgspec.Struct):
+    error: _Statement = msgspec.field(default_factory=_Statement)
+
+
 _read_refusal = msgspec.json.Decoder(_Refusal).decode
+_read_stated = msgspec.json.Decoder(_Stated).decode
 
 
 def words_of_refusal(body: bytes) -> str:
@@ -133,6 +166,15 @@ def words_of_refusal(body: bytes) -> str:
         return ""
     text = f"{said.message}; {said.hint}" if said.hint else said.message
     return "".join(c for c in text if c.isprintable())[:MAX_WORDS]
+
+
+def says_not_done(body: bytes) -> bool:
+    """Does a server that asks to come back later say that nothing was done? Mooring does."""
+    try:
+        said = _read_stated(body).error
+    except msgspec.DecodeError:
+        return False
+    return said.data.retryable or said.code in _NOTHING_REACHED
 
 
 def _printable(value: bytes) -> str:

@@ -40,7 +40,7 @@ LOOK_AGAIN_S = 30.0
 MOST_ATTEMPTS = 4
 """At anything that a server does not do, before its caller is told."""
 LONGEST_RETRY_S = 10.0
-"""A server that says it is busy for longer is not waited for: its caller is told."""
+"""What waits for a server that says when (a handshake, a notification, a stream) waits no longer."""
 
 
 class RemoteMaker:
@@ -73,6 +73,7 @@ class RemoteMaker:
             longest_retry_s=LONGEST_RETRY_S,
             most_refused_resumes=MOST_ATTEMPTS,
             most_busy=MOST_ATTEMPTS,
+            waits_when_busy=False,
             most_handshakes=MOST_ATTEMPTS,
             tells_people=False,
         )

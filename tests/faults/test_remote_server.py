@@ -165,6 +165,38 @@ async def test_what_may_have_been_executed_is_not_repeated_and_reads_are() -> No
         assert len(await server.count(2, "tools/list")) == 2
 
 
+TOOLS: Json = {
+    "tools": [
+        {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
+        {"name": "do", "inputSchema": {"type": "object"}},
+    ]
+}
+
+
+@pytest.mark.parametrize("retry", [False, True])
+@pytest.mark.parametrize("name", ["look", "do"])
+@pytest.mark.parametrize("fault", ["cut", "500"])
+async def test_a_tool_that_may_be_run_twice_is_where_the_operator_wants_it(
+    name: str, retry: bool, fault: str
+) -> None:
+    async def special(asked: Asked, wire: Wire) -> bytes | None:
+        method = asked.message.get("method") if asked.body else ""
+        if method == "tools/list":
+            return answer(result(asked, TOOLS))
+        if method != CALL:
+            return b""
+        return answer(status="500 Oh") if fault == "500" else await sends_and_cuts(b"")(asked, wire)
+
+    async with raw_server(Elsewhere(special)) as server:
+        remote = RemoteOptions(url=server.url)
+        async with hosting(remote=remote, retry=retry) as host, client_of(host.port) as client:
+            await client.result("tools/list")
+            refused = await client.ask(CALL, {"name": name, "arguments": {}})
+            assert refused["error"]["data"]["retryable"] is (name == "look")
+            times = 2 if retry and name == "look" and fault == "cut" else 1
+            assert len(await server.count(times, CALL)) == times
+
+
 async def test_a_session_that_the_server_has_forgotten_is_opened_anew_and_the_call_done_once() -> None:
     script = Elsewhere()
     async with in_front(script) as (server, _, client):

@@ -141,6 +141,23 @@ async def test_a_read_whose_answer_is_cut_is_asked_again(at: int) -> None:
         assert first.body == second.body
 
 
+async def test_a_tool_of_the_era_without_handshakes_that_may_be_run_twice() -> None:
+    tools = {"tools": [{"name": "t", "inputSchema": {}, "annotations": {"idempotentHint": True}}]}
+
+    async def script(asked: Asked, wire: Wire) -> bytes | None:
+        if asked.message["method"] == "tools/list":
+            return answer(result(asked, tools))
+        if len(server.requests) == 2:
+            wire.cut()
+            return None
+        return answer(result(asked, {"done": True}))
+
+    async with raw_server(script) as server, speaking(server.url, repeats_tools=True) as client:
+        await client.result("tools/list", modern())
+        assert await client.result("tools/call", modern(**CALL)) == {"done": True}
+        assert len(await server.count(2, "tools/call")) == 2
+
+
 async def test_a_read_that_kills_the_server_each_time_is_given_up() -> None:
     async def cut(_asked: Asked, wire: Wire) -> None:
         wire.cut()

@@ -6,7 +6,8 @@
 4. The server has forgotten the session: it is opened anew, and the call sent once more.
    Not now: a read is sent again when the server said, and whatever was not done by the server's own words.
 5. It was sent and no answer comes: a read is sent again, twice at most, a subscription always. Any other
-   call may have been executed, so its client is told, and nobody sends it again.
+   call may have been executed, so its client is told, and nobody sends it again; but a tool that says that
+   it may be executed twice, once, where that is allowed.
 """
 
 import asyncio
@@ -125,14 +126,22 @@ class Caller:
                     await asyncio.sleep(max(outcome.after_s, next(delays)))
                 continue
             if isinstance(outcome, Lost):
-                outcome = lost(call.method, outcome.why, reads=call.reads, reason=outcome.reason)
+                outcome = lost(call.method, outcome.why, reads=self._is_harmless(call), reason=outcome.reason)
             if outcome is not None:
                 self._hearing.fail(call, outcome)
             return
 
     def _may_repeat(self, call: Call, repeats: int) -> bool:
         """A subscription lasts for days, and is cut whenever its server restarts: it is always renewed."""
-        return call.is_stream or (call.reads and repeats < self._policy.most_repeats)
+        if call.is_stream:
+            return True
+        if call.reads:
+            return repeats < self._policy.most_repeats
+        return self._policy.repeats_tools and repeats == 0 and self._is_harmless(call)
+
+    def _is_harmless(self, call: Call) -> bool:
+        """May it be executed twice? It reads, or is a tool that says so of itself."""
+        return call.reads or self._session.memory.may_repeat(call.method, call.message.params)
 
     async def _attempt(self, call: Call) -> Outcome:
         try:
@@ -246,7 +255,7 @@ class Caller:
             or call.refusals > self._policy.most_busy
         ):
             # Who counts requests (429) refuses them before anything is done.
-            retryable = may_repeat or response.status == 429
+            retryable = may_repeat or response.status == 429 or self._is_harmless(call)
             return Failure("server_busy", why, retryable, retry_after_s=after_s)
         call.sent = False
         # (Without its words: they may be anything.)
@@ -257,6 +266,7 @@ class Caller:
         """An error of HTTP's: the server's own words if it has any, or else ours."""
         content_type, location = response.header(b"content-type") or b"", response.header(b"location")
         failure = describe_status(response.status, content_type, location, call.method)
+        failure = failure._replace(retryable=failure.retryable or self._is_harmless(call))
         try:
             async with asyncio.timeout(REFUSAL_S):
                 message = jsonrpc.parse_refusal(await response.read(MAX_REFUSAL_BYTES))

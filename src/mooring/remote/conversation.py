@@ -329,7 +329,7 @@ class Conversation:
             return
         if call.method == "initialize" and message.result and not call.is_modern:
             self._session.opened(call.line, message, call.session)
-        elif not call.is_modern and call.method in Memory.WATCHED:
+        elif call.method == "tools/list" or (not call.is_modern and call.method in Memory.WATCHED):
             self._session.memory.answered(call.method, call.message.params, message)
         if call.is_modern and call.method == "tools/list" and message.result:
             for fault in self._tools.learn(message.result):

@@ -34,6 +34,8 @@ class RemotePolicy:
     """A server that asks for more patience than this is not waited for: its client is told."""
     most_repeats: int = 2
     """How often a read is sent again of which the answer got lost: it may be what kills the server."""
+    repeats_tools: bool = False
+    """So is, once, a call of a tool that says of itself that this does no harm, if the operator wants it."""
     most_refused_resumes: int = 10
     """Errors in a row in place of a stream that is to be resumed, or streams that say nothing."""
     most_busy: int = 100

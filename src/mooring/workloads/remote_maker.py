@@ -74,6 +74,7 @@ class RemoteMaker:
             most_refused_resumes=MOST_ATTEMPTS,
             most_busy=MOST_ATTEMPTS,
             waits_when_busy=False,
+            repeats_tools=definition.sessions.retry,
             most_handshakes=MOST_ATTEMPTS,
             tells_people=False,
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from mooring.http.client import Client
 from mooring.http.origin import parse_url
+from mooring.remote.conversation import Conversation
 from mooring.remote.old_endpoint import OldEndpoint
 from mooring.remote.old_sse import OldSseConversation
 from mooring.remote.policy import RemotePolicy
@@ -101,7 +102,7 @@ class Talk:
     """A client of a conversation, and its outlet."""
 
     def __init__(self) -> None:
-        self.conversation: OldSseConversation
+        self.conversation: Conversation
         self.client: Client
         self.messages: list[Json] = []
         self.outcomes: list[Failure | None] = []

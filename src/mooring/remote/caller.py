@@ -50,6 +50,11 @@ MAX_REFUSAL_BYTES = 64 * 1024
 REFUSAL_S = 3.0
 """For the rest of that: its status says enough."""
 
+LINGER_S = 0.05
+"""For a stream to end behind its answer, as most do in a moment: then its connection can be used again."""
+MAX_LINGER_BYTES = 64 * 1024
+"""Of what a server says until then: it is about nothing."""
+
 
 class Hearing(Protocol):
     """Who hears what the server says."""
@@ -181,7 +186,10 @@ class Caller:
         limit_bytes = self._policy.max_message_bytes
         if verdict.meaning is Meaning.EVENTS:
             call.session = response.header(b"mcp-session-id")
-            return await self._hear(call, standing, EventMessages(response, limit_bytes, self._budget))
+            outcome = await self._hear(call, standing, EventMessages(response, limit_bytes, self._budget))
+            if outcome is None and call.method != "initialize":  # (what follows that waits for our end)
+                await _linger(response)
+            return outcome
         if verdict.meaning is Meaning.JSON:
             call.session = response.header(b"mcp-session-id")
             return await self._hear(call, standing, JsonMessages(response, limit_bytes, self._budget))
@@ -287,6 +295,19 @@ class Caller:
 
 _NOT_AN_ANSWER = Lost("the server sent something that is no answer to this call", "bad_answer")
 _NO_ANSWER = Lost("the stream ended without an answer")
+
+
+async def _linger(response: ClientResponse) -> None:
+    """Hear a stream out, if its end comes soon."""
+    length = 0
+    try:
+        async with asyncio.timeout(LINGER_S):
+            async for piece in response:
+                length += len(piece)
+                if length > MAX_LINGER_BYTES:
+                    return
+    except (RemoteProtocolError, TimeoutError):
+        pass
 
 
 def _reason(error: RemoteProtocolError) -> str:

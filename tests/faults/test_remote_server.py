@@ -5,6 +5,7 @@ next one is answered, and the client's session is the same.
 """
 
 import asyncio
+import gzip
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -93,6 +94,10 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "not HTTP": (says(b"SSH-2.0-OpenSSH_9.2\r\n"), "bad_answer"),
     "a page": (says(answer(b"<html>", kind="text/html")), "not_mcp"),
     "no JSON": (says(answer(b"{nonsense")), "bad_answer"),
+    "an encoded answer": (
+        says(answer(gzip.compress(b'{"jsonrpc": "2.0", "id": 2, "result": {}}'), Content_Encoding="gzip")),
+        "bad_answer",
+    ),
     "another's answer": (says(answer({"jsonrpc": "2.0", "id": "other", "result": {}})), "bad_answer"),
     "garbage in a stream that stays open": (says(stream_head() + chunk(b"data: {garbage\n\n")), "bad_answer"),
     "no message": (says(answer(b'"text"')), "bad_answer"),
@@ -280,6 +285,7 @@ async def test_headers_are_sent_and_the_clients_own_are_not(tmp_path: Path) -> N
         for asked in server.requests:
             assert asked.headers["authorization"] == "Bearer s3cret"
             assert asked.headers["x-team"] == "deck" and "x-other" not in asked.headers
+            assert asked.headers["accept-encoding"] == "identity"
         assert not any("s3cret" in record.getMessage() for record in host.records)
 
 

@@ -125,7 +125,8 @@ class AnswerReader:
         transfer = fields.get(b"transfer-encoding", b"chunked").lower()
         if coding not in (b"identity", b"") or transfer != b"chunked":
             name = (coding if transfer == b"chunked" else transfer)[:40].decode("latin-1")
-            self._broken = BadAnswer(f"the body is encoded as {name!r}, which was not asked for")
+            text = f"the body is encoded as {name!r}, which was not asked for"
+            self._broken = BadAnswer(text, code="bad_answer")
             raise self._broken
 
     def on_body(self, piece: bytes) -> None:

@@ -21,6 +21,8 @@ POSTED: Headers = [
     (b"Accept", b"application/json, text/event-stream"),
     (b"Content-Type", b"application/json"),
 ]
+EVERYWHERE: Headers = [(b"User-Agent", AGENT), (b"Accept-Encoding", b"identity")]
+"""Whoever names no coding is content with any (RFC 9110 §12.5.3), and we undo none."""
 LISTENING: Headers = [(b"Accept", b"text/event-stream")]
 
 
@@ -100,7 +102,7 @@ class Endpoint:
     async def _request_as(
         self, identity: Headers, method: str, headers: Headers, body: bytes, head_timeout_s: float | None
     ) -> ClientResponse:
-        everything = [(b"User-Agent", AGENT), *identity, *headers]
+        everything = [*EVERYWHERE, *identity, *headers]
         return await self._client.request(
             method, self._target, everything, body, head_timeout_s=head_timeout_s
         )

@@ -28,7 +28,16 @@ PATHS: dict[ServedTransport, str] = {"http": "/mcp", "sse": "/sse"}
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = frozenset(
     {
-        *("accept", "connection", "content-length", "content-type", "expect", "host", "keep-alive"),
+        *(
+            "accept",
+            "accept-encoding",
+            "connection",
+            "content-length",
+            "content-type",
+            "expect",
+            "host",
+            "keep-alive",
+        ),
         *("last-event-id", "proxy-authenticate", "proxy-authorization", "proxy-connection"),
         *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "te", "trailer"),
         *("transfer-encoding", "upgrade", "user-agent"),

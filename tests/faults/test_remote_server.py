@@ -264,6 +264,17 @@ async def test_a_name_that_leads_nowhere_is_told_so() -> None:
         assert "no-such-host.invalid" in record.getMessage()
 
 
+async def test_a_revision_that_no_header_can_say_is_no_handshake_and_goes_no_further() -> None:
+    script = Elsewhere()
+    script.version = "2025-11-25\r\nX-Evil: 1"
+    async with raw_server(script) as server, hosting(remote=RemoteOptions(url=server.url)) as host:
+        async with McpClient(host.port) as client:
+            refused = await client.raw("POST", client.request("initialize", INTRODUCTION))
+        assert "mcp-session-id" not in refused.headers
+        assert not any("x-evil" in asked.headers for asked in server.requests)
+        assert not host.events("bug")
+
+
 async def test_headers_are_sent_and_the_clients_own_are_not(tmp_path: Path) -> None:
     secrets = tmp_path / "secrets"
     Vault(secrets).put("linear", "s3cret")

@@ -5,6 +5,7 @@ conversation and keeps what is needed to say it again: the client's own `initial
 `initialized`, the log level, the subscriptions. It also notes which tools may be run twice.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
@@ -62,6 +63,10 @@ READS = frozenset(
         "completion/complete",
     }
 )
+
+
+_VERSION = re.compile(r"[\x21-\x7e]{1,64}")
+"""What a revision may be called: every request says it again, in a header."""
 
 
 class _Info(msgspec.Struct):
@@ -143,6 +148,9 @@ def read_handshake(result: bytes | Raw) -> Handshake:
         handshake = _read_handshake(result)
     except msgspec.DecodeError as error:
         raise RemoteProtocolError(f"not an InitializeResult: {error}", code="bad_initialize_result") from None
+    if not _VERSION.fullmatch(handshake.protocol_version):
+        text = "not an InitializeResult: its protocolVersion is no word that a header can say"
+        raise RemoteProtocolError(text, code="bad_initialize_result")
     if len(msgspec.json.encode(handshake)) > MAX_HANDSHAKE_BYTES:
         text = f"the capabilities and names of a server may have {MAX_HANDSHAKE_BYTES} bytes"
         raise RemoteProtocolError(text, code="message_too_long")

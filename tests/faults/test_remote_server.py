@@ -300,6 +300,32 @@ async def test_headers_are_sent_and_the_clients_own_are_not(tmp_path: Path) -> N
         assert not any("s3cret" in record.getMessage() for record in host.records)
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_a_message_goes_through_to_the_byte_as_one_line(is_stream: bool) -> None:
+    said = (
+        b'{"jsonrpc":"2.0",%b"id":%d, "result": {"a":1.0e0,\t"b": 9007199254740993, "c": "\\u0061\\ud83d"}}'
+    )
+
+    async def odd(asked: Asked, wire: Wire) -> bytes | None:
+        id = asked.message["id"]
+        if is_stream:
+            return stream_head() + chunk(b"data: " + said % (b" \ndata: ", id) + b"\n\n") + LAST_CHUNK
+        return answer(said % (b"\r\n", id))
+
+    async with in_front(Elsewhere(only(CALL, odd))) as (_, _, client):
+        heard = await client.raw("POST", client.request(CALL, {"name": "x", "arguments": {}}, id=7))
+        assert heard.body == said % (b"  ", 7)
+
+
+async def test_what_a_server_says_to_learn_who_asks_is_not_for_the_client() -> None:
+    wants = 'Bearer resource_metadata="https://elsewhere.example/", scope="a"'
+    refusal = says(answer(status="401 No", WWW_Authenticate=wants))
+    async with in_front(Elsewhere(only(CALL, refusal))) as (_, _, client):
+        heard = await client.raw("POST", client.request(CALL, {"name": "x", "arguments": {}}))
+        assert heard.status == 200 and b'"unauthorized"' in heard.body
+        assert "www-authenticate" not in heard.headers
+
+
 async def test_a_secret_that_was_changed_is_used_after_a_401(tmp_path: Path) -> None:
     vault = Vault(tmp_path / "secrets")
     vault.put("linear", "old")

@@ -10,7 +10,6 @@
 """
 
 import re
-from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import NamedTuple
 
@@ -125,6 +124,8 @@ def parse_retry_after(value: bytes | None, date: bytes | None = None) -> float |
         return float(text)
     if not text.endswith(b"GMT"):
         return None
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - a megabyte, for what is rare
+
     try:
         span = parsedate_to_datetime(_printable(text)) - parsedate_to_datetime(_printable(date or b""))
     except (ValueError, TypeError, OverflowError):

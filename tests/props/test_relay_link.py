@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.relay import envelope
-from mooring.relay.envelope import MAX_DATA_BYTES, BadEnvelope, Kind, encode, split
+from mooring.relay.envelope import (
+    MAX_DATA_BYTES,
+    MAX_MESSAGE_BYTES,
+    MAX_WORDS_BYTES,
+    BadEnvelope,
+    Kind,
+    encode,
+    split,
+)
 from mooring.relay.link import ACKNOWLEDGE_BESIDE, MAX_UNACKNOWLEDGED_BYTES, Link, Stream
 from mooring.relay.words import Head, Opening, Reset
 
@@ -166,6 +174,45 @@ def test_all_arrives_once_and_in_order_whatever_is_cut(deeds: list[tuple[object,
         assert (near.stream.id not in pair.there.streams) == is_over
     assert pair.near.bad == pair.there.bad == pair.near.stray == pair.there.stray == 0
     assert pair.near.unacknowledged_bytes == pair.there.unacknowledged_bytes == 0
+
+
+WORDS = st.sampled_from([0, 1, 20_000, MAX_WORDS_BYTES - 100, MAX_WORDS_BYTES, 2 * MAX_MESSAGE_BYTES])
+SAYINGS = st.one_of(
+    st.tuples(st.just("head"), st.integers(0, 50), WORDS),
+    st.tuples(st.just("data"), st.integers(0, 50), SIZES),
+    st.tuples(st.just("reset"), st.integers(0, 50), WORDS),
+    st.tuples(st.just("close"), st.integers(0, 50), WORDS),
+    st.tuples(st.just("take"), st.just(0), st.just(0)),
+    st.tuples(st.just("lose"), st.just(0), st.just(0)),
+)
+
+
+@given(st.lists(SAYINGS, max_size=60))
+@settings(deadline=None, max_examples=200)
+def test_no_message_is_longer_than_one_may_be(sayings: list[tuple[str, int, int]]) -> None:
+    """Whatever is said in one turn, and sent again after a loss: the other end would close, for ever."""
+    streams: list[Stream] = []
+    link = Link(lambda: None, lambda stream, opening: streams.append(stream), peer_window=10_000_000)
+    for number in range(10):
+        opening = encode(
+            Kind.OPEN, number + 1, b'{"server":"a","method":"b","path":"c"}', sequence=number + 1
+        )
+        link.receive(opening, strict=True)
+    for deed, index, size in [*sayings, *[("take", 0, 0)] * 20]:
+        stream = streams[index % len(streams)]
+        if deed == "head":
+            stream.head(Head(200, [("x", "y" * size)]))
+        elif deed == "data":
+            stream.send(b"x" * size)
+        elif deed == "reset":
+            stream.reset(Reset("x" * size, "y" * size))
+        elif deed == "close":
+            stream.close(Reset("x" * size, "y" * size))
+        elif deed == "take":
+            assert len(link.take()) <= MAX_MESSAGE_BYTES
+        else:
+            link.lose()
+            link.resume(0)
 
 
 def test_who_has_much_to_say_does_not_hold_up_the_others() -> None:

@@ -13,9 +13,18 @@ import pytest
 from mooring.http.client import Client
 from mooring.http.websocket_client import Refused
 from mooring.relay.callers import HttpCaller
-from mooring.relay.envelope import MAX_MESSAGE_BYTES, MORE, Kind, encode, write_json, write_number
+from mooring.relay.envelope import (
+    HEAD_BYTES,
+    MAX_MESSAGE_BYTES,
+    MAX_WORDS_BYTES,
+    MORE,
+    Kind,
+    encode,
+    write_json,
+    write_number,
+)
 from mooring.relay.policy import RelayPolicy
-from mooring.relay.words import WINDOW_BYTES, Head, Opening, Reset
+from mooring.relay.words import MAX_RESET_CHARACTERS, WINDOW_BYTES, Head, Opening, Reset
 from tests.http_client import Peer
 from tests.relay.harness import Connected, Harness, bearer, harness
 from tests.relay.peers import AGENT, CLIENT, Heard, Peers, peers_of
@@ -836,6 +845,62 @@ async def test_openings_that_are_refused_and_the_link_goes_on(
     assert call.reset is not None and (call.reset.reason, call.reset.not_executed) == (reason, True)
     assert not street.server.asked and street.count("calls_total", reason) == 1
     assert (await end.call("laptop/time", CALL).over()).head is not None
+
+
+def filled(words: Any, size: int) -> Any:
+    """The same with headers that make it as long as that on the link."""
+    words.headers = [("x", "")]
+    words.headers = [("x", "y" * (size - len(write_json(words))))]
+    assert len(write_json(words)) == size
+    return words
+
+
+async def test_a_head_that_is_too_long_is_refused_and_cuts_off_nobody(street: Street) -> None:
+    """As long as the other end would have it, or just a little longer than it may be."""
+    client, agent = await street.peers.client(street.phone), await street.peers.agent(street.desk)
+    for number, size in enumerate((MAX_WORDS_BYTES + 1, MAX_MESSAGE_BYTES - HEAD_BYTES)):
+        opening = filled(Opening("laptop/time", "POST", "mcp"), size)
+        heard = Heard()
+        heard.stream = client.link.open(opening, heard)
+        await heard.over()
+        assert heard.reset is not None
+        assert (heard.reset.reason, heard.reset.not_executed) == ("too_large", True)
+        caller = await street.peers.client(street.relay.token(f"all{number}", calls="*"))
+        call = caller.call("desk/time", CALL)
+        await until(lambda: agent.opened)
+        stream, _, _ = agent.opened.pop()
+        stream._put(Kind.HEAD, write_json(filled(Head(200), size)))  # it does not look
+        await call.over()
+        assert call.reset is not None and call.reset.reason == "bad_answer" and call.head is None
+        assert caller.closed is None
+    assert (await client.call("laptop/time", CALL).over()).head is not None
+    assert client.closed is None and agent.closed is None and street.agent.agent.reconnects == 0
+
+
+async def test_heads_of_any_length_that_is_allowed_pass(street: Street) -> None:
+    agent = await street.peers.agent(street.desk)
+    client = await street.peers.client(street.relay.token("all", calls="*"))
+    opening = filled(Opening("desk/time", "POST", "mcp"), MAX_WORDS_BYTES - 20)  # the relay adds its caller
+    heard = Heard()
+    heard.stream = client.link.open(opening, heard)
+    await until(lambda: agent.opened)
+    stream, _, _ = agent.opened.pop()
+    stream.head(filled(Head(200), MAX_WORDS_BYTES))
+    await until(lambda: heard.head)
+    assert heard.reset is None and client.closed is None and agent.closed is None
+
+
+async def test_a_reset_without_end_is_told_in_short(street: Street) -> None:
+    agent = await street.peers.agent(street.desk)
+    client = await street.peers.client(street.relay.token("all", calls="*"))
+    call = client.call("desk/time", CALL)
+    await until(lambda: agent.opened)
+    stream, _, _ = agent.opened.pop()
+    words = b'{"reason":"%s","message":"%s","close":%d}' % (b"x" * 100_000, b"y" * 100_000, 1 << 70)
+    stream._put(Kind.RESET, words)
+    await call.over()
+    assert call.reset == Reset("x" * MAX_RESET_CHARACTERS, "y" * MAX_RESET_CHARACTERS)
+    assert client.closed is None and agent.closed is None
 
 
 HIDDEN = "x HTTP/1.1\r\nHost: a\r\n\r\nPOST /secret/mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"

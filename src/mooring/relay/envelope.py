@@ -25,6 +25,7 @@ __all__ = [
     "HEAD_BYTES",
     "MAX_DATA_BYTES",
     "MAX_MESSAGE_BYTES",
+    "MAX_WORDS_BYTES",
     "MORE",
     "SUBPROTOCOL",
     "VERSION",
@@ -47,6 +48,9 @@ MAX_MESSAGE_BYTES = 256 * 1024
 """Of one message of the WebSocket. Whoever has more to say splits it."""
 MAX_DATA_BYTES = 16 * 1024
 """Of one DATA envelope as we send it: nobody waits for longer than that behind somebody else's."""
+MAX_WORDS_BYTES = 160 * 1024
+"""Of the words of one OPEN, HEAD or RESET: the longest head of HTTP that we accept has 64 KiB, and up to 2.25
+times as many as JSON. With all that can be before it in a message, it stays within that."""
 MORE = 1
 """A flag of DATA: the message goes on in the connection's next one."""
 

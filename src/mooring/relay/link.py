@@ -24,6 +24,7 @@ from mooring.relay import envelope
 from mooring.relay.envelope import (
     HEAD_BYTES,
     MAX_DATA_BYTES,
+    MAX_WORDS_BYTES,
     MORE,
     BadEnvelope,
     Envelope,
@@ -34,7 +35,7 @@ from mooring.relay.envelope import (
     write_json,
     write_number,
 )
-from mooring.relay.words import WINDOW_BYTES, Head, Opening, Reset
+from mooring.relay.words import WINDOW_BYTES, Head, Opening, Reset, clipped
 
 __all__ = ["DEAF", "Ear", "Link", "Stream"]
 
@@ -58,6 +59,8 @@ OPEN, HEAD, DATA, END, RESET, CREDIT = (
 )
 ACK = int(Kind.ACK)
 DAMAGED = Reset("link_damaged", "the other end of the link left something out", close=1011)
+UNFIT = Reset("bad_answer", "the answer cannot be passed on", close=1011)
+TOO_LONG = Reset("too_large", "the head of the request is too long", close=1009, not_executed=True)
 BROKEN = Reset("internal_error", "it failed inside Mooring; the log says why", close=1011)
 
 
@@ -175,7 +178,11 @@ class Stream:
 
     def head(self, head: Head) -> None:
         """The answer begins."""
-        self._put(HEAD, write_json(head))
+        payload = write_json(head)
+        if len(payload) > MAX_WORDS_BYTES:
+            self.give_up(UNFIT)
+        else:
+            self._put(HEAD, payload)
 
     def send(self, data: bytes, more: bool = False) -> None:
         """A piece of a body, or of a message; with `more` it goes on in the next."""
@@ -199,7 +206,7 @@ class Stream:
         if self.is_over:
             return
         if self._is_opened:
-            self._link.urgent(RESET, self.id, write_json(reset))
+            self._link.urgent(RESET, self.id, write_json(clipped(reset)))
         self._forget()
 
     def close(self, reset: Reset) -> None:
@@ -208,7 +215,7 @@ class Stream:
             self.reset(reset)
         else:
             self.ear = DEAF
-            self._put(RESET, write_json(reset))
+            self._put(RESET, write_json(clipped(reset)))
             self._speaks = False
 
     def give_up(self, reset: Reset) -> None:
@@ -308,17 +315,24 @@ class Stream:
             self.ear.on_data(payload, bool(flags & MORE))
         elif kind == HEAD:
             if self._hears:
-                self.ear.on_head(read_json(payload, Head))
+                self._hear_head(payload)
         elif kind == END:
             if self._hears:
                 self._hears = False
                 self.ear.on_end()
                 self._settle()
         elif kind == RESET:
-            self.hear_reset(read_json(payload, Reset))
+            self.hear_reset(clipped(read_json(payload, Reset)))
         elif kind == CREDIT:
             self._credit += read_number(payload)
             self._line_up()
+
+    def _hear_head(self, payload: bytes) -> None:
+        head = read_json(payload, Head)
+        if len(payload) > MAX_WORDS_BYTES or not 100 <= head.status <= 599:
+            self.give_up(UNFIT)
+            raise BadEnvelope("a head that cannot be passed on")
+        self.ear.on_head(head)
 
     def hear_reset(self, reset: Reset) -> None:
         """Over, by the peer's word or by the link's end."""
@@ -557,6 +571,10 @@ class Link:
     def _hear_open(self, connection: int, payload: bytes, stream: Stream | None) -> None:
         if self.on_open is None or stream is not None or not connection:
             raise BadEnvelope("a connection that cannot be opened")
+        if len(payload) > MAX_WORDS_BYTES:
+            self.bad += 1
+            self.urgent(RESET, connection, write_json(TOO_LONG))
+            return
         opening: Opening = read_json(payload, Opening)
         stream = self._make(connection)
         stream._is_opened = True
@@ -642,4 +660,7 @@ def _is_call(opening: Opening) -> bool:
     return opening.websocket or opening.method != "GET"
 
 
-assert HEAD_BYTES + MAX_DATA_BYTES < MESSAGE_BYTES <= envelope.MAX_MESSAGE_BYTES  # noqa: S101 - of constants
+assert HEAD_BYTES + MAX_DATA_BYTES < MESSAGE_BYTES  # noqa: S101 - of constants
+# What `take` gives ends at the most with a turn of a connection, and that with words. 1 KiB: the heads of
+# envelopes, an acknowledgement, and the name of a caller that a relay adds to an opening.
+assert MESSAGE_BYTES + MAX_DATA_BYTES + MAX_WORDS_BYTES + 1024 <= envelope.MAX_MESSAGE_BYTES  # noqa: S101

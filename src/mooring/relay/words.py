@@ -6,6 +6,7 @@ from mooring.relay.envelope import VERSION
 from mooring.wire.http import Headers
 
 __all__ = [
+    "MAX_RESET_CHARACTERS",
     "WINDOW_BYTES",
     "Goodbye",
     "Head",
@@ -14,6 +15,7 @@ __all__ = [
     "Reset",
     "Restart",
     "Welcome",
+    "clipped",
     "headers_as_text",
     "is_window",
     "text_as_headers",
@@ -24,6 +26,9 @@ WINDOW_BYTES = 256 * 1024
 distance that is 2.5 MB a second, and a connection whose reader sleeps holds no more than that."""
 
 LEAST_WINDOW_BYTES, MOST_WINDOW_BYTES = 1024, 64 * 1024 * 1024
+
+MAX_RESET_CHARACTERS = 1000
+"""Of each text of a reset, which many may be told: a sentence or two, and a path."""
 
 Fields = list[tuple[str, str]]
 
@@ -114,6 +119,16 @@ class Goodbye(msgspec.Struct, omit_defaults=True):
     """An agent goes for good: nobody need wait for it."""
 
     reason: str = ""
+
+
+def clipped(reset: Reset) -> Reset:
+    """As much of it as may be told to anybody, whoever made it."""
+    return Reset(
+        reset.reason[:MAX_RESET_CHARACTERS],
+        reset.message[:MAX_RESET_CHARACTERS],
+        close=reset.close if 0 <= reset.close <= 0xFFFF else 0,
+        not_executed=reset.not_executed,
+    )
 
 
 def is_window(size_bytes: int) -> bool:

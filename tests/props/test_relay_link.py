@@ -1,5 +1,6 @@
 """Two ends of a link, cut at any moment: what was said arrives once, in order and whole."""
 
+import sys
 from collections import deque
 
 import pytest
@@ -8,15 +9,23 @@ from hypothesis import strategies as st
 
 from mooring.relay import envelope
 from mooring.relay.envelope import (
+    HEAD_BYTES,
     MAX_DATA_BYTES,
     MAX_MESSAGE_BYTES,
     MAX_WORDS_BYTES,
+    MORE,
     BadEnvelope,
     Kind,
     encode,
     split,
 )
-from mooring.relay.link import ACKNOWLEDGE_BESIDE, MAX_UNACKNOWLEDGED_BYTES, Link, Stream
+from mooring.relay.link import (
+    ACKNOWLEDGE_BESIDE,
+    MAX_UNACKNOWLEDGED_BYTES,
+    MAX_UNREAD_MESSAGES,
+    Link,
+    Stream,
+)
 from mooring.relay.words import Head, Opening, Reset
 
 WINDOW = 40_000
@@ -46,7 +55,7 @@ class Heard:
             self.messages.append(self.begun)
             self.begun = b""
         if self.consumes and self.stream is not None:
-            self.stream.consumed(len(data))
+            self.stream.consumed()
 
     def on_end(self) -> None:
         self.ended += 1
@@ -76,9 +85,9 @@ class Pair:
         self.far[stream.id] = stream.ear = Heard(stream)
         self.openings[stream.id] = opening
 
-    def open(self) -> Heard:
+    def open(self, *, is_socket: bool = False) -> Heard:
         heard = Heard()
-        heard.stream = self.near.open(Opening("time", "POST", "mcp"), heard)
+        heard.stream = self.near.open(Opening("time", "POST", "mcp", websocket=is_socket), heard)
         return heard
 
     def step(self, end: int) -> None:
@@ -137,7 +146,7 @@ def test_all_arrives_once_and_in_order_whatever_is_cut(deeds: list[tuple[object,
     ended: set[tuple[bool, int]] = set()
     for number, (deed, *what) in enumerate(deeds):
         if deed == "open":
-            heard = pair.open()
+            heard = pair.open(is_socket=True)  # of a body nobody can tell where its pieces ended
             assert heard.stream is not None
             opened.append(heard)
         elif deed in ("send", "end") and opened:
@@ -266,10 +275,10 @@ def test_one_that_nobody_reads_stops_at_its_window_and_the_others_go_on() -> Non
             pair.deliver(end)
     assert sum(map(len, pair.far[fast.stream.id].messages)) == 1_000_000 and fast.writable == 1
     stopped = pair.far[slow.stream.id]
-    assert len(stopped.begun) == WINDOW and slow.stream.queued_bytes == 1_000_000 - WINDOW
+    assert len(stopped.begun) == WINDOW and slow.stream.queued_bytes == HEAD_BYTES + 1_000_000 - WINDOW
     assert stopped.stream is not None
     stopped.consumes = True
-    stopped.stream.consumed(WINDOW)
+    stopped.stream.consumed()
     pair.settle()
     assert sum(map(len, stopped.messages)) == 1_000_000
 
@@ -370,7 +379,7 @@ def test_what_was_said_on_a_websocket_may_have_been_done() -> None:
 @pytest.mark.parametrize("size", [0, 10, WINDOW + 1])
 def test_a_close_comes_after_all_that_was_said(size: int) -> None:
     pair = Pair()
-    heard = pair.open()
+    heard = pair.open(is_socket=True)
     pair.settle()
     assert heard.stream is not None
     heard.stream.send(b"x" * size)
@@ -414,6 +423,91 @@ def test_more_than_there_is_room_for_ends_the_connection_and_nothing_else() -> N
     pair.settle()
     assert [reset.reason for reset in heard.resets] == ["flow_control"]
     assert pair.far[other.stream.id].messages == [b"still here"]
+
+
+def held(stream: Stream) -> int:
+    """What its queue takes of memory."""
+    return sum(sys.getsizeof(payload) + 64 for _, _, payload in stream._queue)
+
+
+@pytest.mark.parametrize("size", [0, 1, 30])
+@pytest.mark.parametrize("is_socket", [False, True])
+def test_small_pieces_hold_little_more_than_they_are_long(size: int, is_socket: bool) -> None:
+    """As those that are passed on to one that takes nothing."""
+    pair = Pair()
+    stream = pair.open(is_socket=is_socket).stream
+    assert stream is not None
+    text = bytes(range(size))
+    for _ in range(10_000):
+        stream.send(text, more=is_socket)
+    assert held(stream) < 2 * stream.queued_bytes + 1000 and stream.queued_bytes < 10_000 * size + 1000
+    stream.send(b"")
+    pair.settle()
+    assert pair.far[1].messages == [text * 10_000] or not is_socket
+    assert b"".join(pair.far[1].messages) + pair.far[1].begun == text * 10_000
+
+
+def test_pieces_of_nothing_are_left_out() -> None:
+    pair = Pair()
+    body, socket = pair.open(), pair.open(is_socket=True)
+    pair.settle()
+    sent = pair.near._sent
+    for number, (heard, flags) in enumerate(((body, 0), (body, MORE), (socket, MORE), (socket, 0)), start=1):
+        assert heard.stream is not None
+        pair.there.receive(
+            encode(Kind.DATA, heard.stream.id, flags=flags, sequence=sent + number), strict=True
+        )
+    assert pair.far[1].messages == [] and pair.far[2].messages == [b""]
+
+
+def test_messages_that_cost_no_credit_are_counted() -> None:
+    """Those that are taken are not."""
+    pair = Pair()
+    heard, other = pair.open(is_socket=True), pair.open(is_socket=True)
+    pair.settle()
+    far = pair.far[1]
+    pair.far[2].consumes = False
+    assert heard.stream is not None and other.stream is not None
+    for _ in range(MAX_UNREAD_MESSAGES + 1):
+        heard.stream.send(b"")
+    for _ in range(MAX_UNREAD_MESSAGES):
+        other.stream.send(b"")
+    pair.settle()
+    assert len(far.messages) == MAX_UNREAD_MESSAGES + 1 and not heard.resets
+    assert len(pair.far[2].messages) == MAX_UNREAD_MESSAGES and not other.resets
+    other.stream.send(b"")
+    pair.there.receive(pair.near.take(), strict=False)
+    assert [reset.reason for reset in pair.far[2].resets] == ["flow_control"] and pair.there.bad == 1
+
+
+def test_empty_messages_fill_a_queue_too() -> None:
+    pair = Pair()
+    heard = pair.open(is_socket=True)
+    stream = heard.stream
+    assert stream is not None
+    sent = 0
+    while stream.writable:
+        stream.send(b"")
+        sent += 1
+    assert sent < 5000
+    pair.settle()
+    assert heard.writable == 1 and stream.queued_bytes == 0
+
+
+def test_what_is_urgent_has_an_end_too() -> None:
+    """A peer that asks, and does not read."""
+    pair = Pair()
+    pair.there.on_word = lambda got: pair.there.say(Kind.PONG, got.payload)
+    ping = encode(Kind.PING, payload=b"x" * 16)
+    for _ in range(2 * MAX_UNACKNOWLEDGED_BYTES // len(ping)):
+        pair.there.receive(ping, strict=True)
+    before = pair.there.is_ignored
+    pair.there.receive(ping, strict=True)
+    assert (before, pair.there.is_ignored) == (False, True)
+    taken = 0
+    while message := pair.there.take():
+        taken += len(message)
+    assert taken > 2 * MAX_UNACKNOWLEDGED_BYTES and not pair.there._urgent_bytes
 
 
 BAD = {

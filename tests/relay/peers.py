@@ -63,7 +63,7 @@ class Heard:
                 self.messages.append(self._message)
                 self._message = b""
         if self.takes and self.stream is not None:
-            self.stream.consumed(len(data))
+            self.stream.consumed()
 
     def on_end(self) -> None:
         self.is_ended = True

@@ -454,6 +454,8 @@ BAD = {
     "an opening of other things": encode(Kind.OPEN, 1, b'{"server":7}', sequence=1),
     "a number that is none": encode(Kind.ACK, payload=b"1"),
     "a welcome": encode(Kind.WELCOME, payload=b"{}"),
+    "a head from the end that asks": encode(Kind.OPEN, 1, OPENING, sequence=1)
+    + encode(Kind.HEAD, 1, b'{"status":200}', sequence=2),
     "opened twice": encode(Kind.OPEN, 1, OPENING, sequence=1) + encode(Kind.OPEN, 1, OPENING, sequence=2),
 }
 
@@ -903,6 +905,47 @@ async def test_a_reset_without_end_is_told_in_short(street: Street) -> None:
     assert client.closed is None and agent.closed is None
 
 
+async def test_an_answer_begins_once(street: Street) -> None:
+    agent = await street.peers.agent(street.desk)
+    caller = street.relay.token("all", calls="*")
+    client = await street.peers.client(caller)
+    call = client.call("desk/time", CALL)
+    await until(lambda: agent.opened)
+    stream, _, heard = agent.opened.pop()
+    stream.head(Head(200))
+    stream.head(Head(200))
+    await until(lambda: heard.is_over and call.is_over)
+    assert heard.reset is not None and heard.reset.reason == "bad_answer"
+    assert call.reset is not None and call.reset.reason == "bad_answer"
+    assert client.closed is None and agent.closed is None
+
+
+async def test_an_agent_that_does_not_read_has_no_queue_without_end(
+    street: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of what costs no credit either: the client that sends it is ended."""
+    monkeypatch.setattr("mooring.relay.link.MAX_UNREAD_MESSAGES", 100)
+    monkeypatch.setattr("mooring.relay.link.MAX_UNACKNOWLEDGED_BYTES", 100_000)
+    agent = await street.peers.agent(street.desk)
+    caller = street.relay.token("all", calls="*")
+    client = await street.peers.client(caller)
+    call = client.open("desk/time", method="GET", path="ws", websocket=True)
+    await until(lambda: agent.opened)
+    keeper = street.relay.relay.registry.agent("desk")
+    assert keeper is not None and call.stream is not None
+    agent.socket.hold()
+    async with within():
+        while client.closed is None:
+            for _ in range(100):
+                call.stream.send(b"")
+            await until(lambda: client.closed or client.link.has_nothing_to_send)
+            assert sum(len(stream._queue) for stream in keeper.link.streams.values()) < 5000
+    assert client.closed[0] == 1002
+    agent.socket.go_on()
+    await until(lambda: agent.opened[0][2].is_over)
+    assert agent.closed is None
+
+
 HIDDEN = "x HTTP/1.1\r\nHost: a\r\n\r\nPOST /secret/mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
 INJECTED: dict[str, dict[str, Any]] = {
     "a request in the query": {"query": HIDDEN},
@@ -1029,7 +1072,7 @@ async def test_shares_on_one_link_are_equal_and_a_slow_one_holds_up_nobody(tmp_p
         # It is not forgotten: when it takes, it goes on.
         assert slow.stream is not None
         slow.takes = True
-        slow.stream.consumed(slow.count)
+        slow.stream.consumed()
         await until(lambda: slow.count > 2 * WINDOW_BYTES)
 
 

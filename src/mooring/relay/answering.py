@@ -143,7 +143,7 @@ class Answering:
     async def _answer(self, answer: "_Answer", opening: Opening) -> None:
         stream = answer.stream
         try:
-            response = await self._request(opening, b"".join(answer.body))
+            response = await self._request(opening, bytes(answer.body))
         except AnswerLost as error:
             stream.reset(Reset("answer_lost", error.message))
             return
@@ -219,9 +219,8 @@ class _Answer:
 
     def __init__(self, stream: Stream, max_body_bytes: int, on_asked: Callable[["_Answer"], None]) -> None:
         self.stream = stream
-        self.body: list[bytes] = []
+        self.body = bytearray()
         self.task: asyncio.Task[None] | None = None
-        self._body_bytes = 0
         self._max_body_bytes = max_body_bytes
         self._on_asked = on_asked
         self._writable: asyncio.Event | None = None
@@ -236,12 +235,11 @@ class _Answer:
 
     def on_data(self, data: bytes, more: bool) -> None:
         """Of its body."""
-        self._body_bytes += len(data)
-        if self._body_bytes > self._max_body_bytes:
+        if len(self.body) + len(data) > self._max_body_bytes:
             self.stream.reset(Reset("too_large", "the request is too large", not_executed=True))
             return
-        self.body.append(data)
-        self.stream.consumed(len(data))
+        self.body += data
+        self.stream.consumed()
 
     def on_end(self) -> None:
         """It is whole: now it is asked."""
@@ -269,9 +267,7 @@ class _SocketAnswer:
         self._socket: WebSocket | None = None
         self._early: list[bytes] = []
         """Messages that came before the local server has said yes: no more than the window holds."""
-        self._begun: list[bytes] = []
-        self._begun_bytes = 0
-        self._unread_bytes = 0
+        self._begun = bytearray()
 
     @property
     def has_calls(self) -> bool:
@@ -300,19 +296,17 @@ class _SocketAnswer:
 
     def on_data(self, data: bytes, more: bool) -> None:
         """A message of the caller's, or a piece of one."""
-        self._begun.append(data)
-        self._begun_bytes += len(data)
-        self._unread_bytes += len(data)
-        if self._begun_bytes > MAX_SOCKET_MESSAGE_BYTES:
+        if len(self._begun) + len(data) > MAX_SOCKET_MESSAGE_BYTES:
             self.stream.give_up(Reset("too_large", "a message is too long", close=TOO_LARGE))
             return
+        if more or self._begun:
+            self._begun += data
         if not more:
             send = self._early.append if self._socket is None else self._socket.send
-            message = b"".join(self._begun)
+            message = bytes(self._begun) if self._begun else data
+            self._begun.clear()
             self._asked.hear_caller(message)
             send(message)
-            self._begun.clear()
-            self._begun_bytes = 0
         self._read_on()
 
     def on_end(self) -> None:
@@ -345,9 +339,8 @@ class _SocketAnswer:
             self._socket.hold()
 
     def _read_on(self) -> None:
-        if self._unread_bytes and self._socket is not None and self._socket.writable:
-            count, self._unread_bytes = self._unread_bytes, 0
-            self.stream.consumed(count)
+        if self._socket is not None and self._socket.writable:
+            self.stream.consumed()
 
     def _on_closed(self, code: int, reason: str) -> None:
         self._on_done(self)

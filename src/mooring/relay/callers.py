@@ -66,7 +66,6 @@ class HttpCaller:
         "_is_started",
         "_on_done",
         "_stream",
-        "_unread_bytes",
         "_whole",
     )
 
@@ -84,11 +83,10 @@ class HttpCaller:
         self._head: tuple[int, Headers] = 0, []
         self._whole = False
         """The answer is short: it is passed on when it is all there."""
-        self._body: list[bytes] = []
+        self._body = bytearray()
         self._is_started = self._is_over = False
         self._at_boundary = True
         """Of a stream of events: the last one is complete."""
-        self._unread_bytes = 0
 
     @property
     def is_call(self) -> bool:
@@ -115,7 +113,7 @@ class HttpCaller:
         """The answer begins."""
         assert self._stream is not None  # noqa: S101 - `begin` comes first
         fields = _fields(head)
-        if self._head[0] or not 200 <= head.status <= 599 or fields is None:
+        if not 200 <= head.status <= 599 or fields is None:
             self._stream.give_up(Reset("bad_answer", "the agent's answer cannot be passed on"))
             return
         length = next((value for name, value in fields if name == b"content-length"), b"")
@@ -132,22 +130,20 @@ class HttpCaller:
         if not self._head[0]:
             self._stream.give_up(Reset("bad_answer", "the agent's answer has no head"))
         elif self._whole:
-            self._body.append(data)
-            self._unread_bytes += len(data)
-            self._stream.consumed(len(data))
-            if self._unread_bytes > WHOLE_BYTES:
+            self._body += data
+            self._stream.consumed()
+            if len(self._body) > WHOLE_BYTES:
                 self._stream.give_up(Reset("bad_answer", "the agent's answer is longer than it said"))
-        elif data:
+        else:
             self._exchange.write(data)
             self._at_boundary = data.endswith((b"\n\n", b"\r\n\r\n"))
-            self._unread_bytes += len(data)
             self._read_on()
 
     def on_end(self) -> None:
         """It is whole."""
         if self._whole:
             status, headers = self._head
-            self._exchange.respond(Response(status, b"".join(self._body), headers))
+            self._exchange.respond(Response(status, bytes(self._body), headers))
         elif self._is_started:
             self._exchange.end()
         else:
@@ -185,9 +181,8 @@ class HttpCaller:
     # From the caller.
 
     def _read_on(self) -> None:
-        if self._stream is not None and self._unread_bytes and self._exchange.writable:
-            count, self._unread_bytes = self._unread_bytes, 0
-            self._stream.consumed(count)
+        if self._stream is not None and self._exchange.writable:
+            self._stream.consumed()
 
     def _leave(self) -> None:
         if self._stream is not None:
@@ -218,9 +213,7 @@ class SocketCaller:
         """It has sent too much, and is not read for a while."""
         self._stream: Stream | None = None
         self._socket: WebSocket | None = None
-        self._begun: list[bytes] = []
-        self._begun_bytes = 0
-        self._unread_bytes = 0
+        self._begun = bytearray()
         self._is_over = False
         self._asked = Asked()
 
@@ -261,18 +254,16 @@ class SocketCaller:
         """A message, or a piece of one. It is put together here: the caller's frames are not the agent's."""
         assert self._stream is not None  # noqa: S101
         if self._socket is None:
-            self._stream.consumed(len(data))
+            self._stream.consumed()
             return
-        self._begun.append(data)
-        self._begun_bytes += len(data)
-        self._unread_bytes += len(data)
-        if self._begun_bytes > MAX_SOCKET_MESSAGE_BYTES:
+        if len(self._begun) + len(data) > MAX_SOCKET_MESSAGE_BYTES:
             self._stream.give_up(Reset("too_large", "a message is too long", close=TOO_LARGE))
             return
+        if more or self._begun:
+            self._begun += data
         if not more:
-            message = b"".join(self._begun)
+            message = bytes(self._begun) if self._begun else data
             self._begun.clear()
-            self._begun_bytes = 0
             self._asked.hear_server(message)
             self._socket.send(message)
         self._read_on()
@@ -328,13 +319,8 @@ class SocketCaller:
 
     def _read_on(self) -> None:
         # Pieces of a message count as read: it could not become whole otherwise.
-        if (
-            self._stream is not None
-            and self._unread_bytes
-            and (self._socket is None or self._socket.writable)
-        ):
-            count, self._unread_bytes = self._unread_bytes, 0
-            self._stream.consumed(count)
+        if self._stream is not None and (self._socket is None or self._socket.writable):
+            self._stream.consumed()
 
     def _on_closed(self, code: int, reason: str) -> None:
         if self._stream is not None:

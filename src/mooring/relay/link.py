@@ -9,8 +9,9 @@ Invariants:
   and recognized by its sequence if it had come before.
 - Who has something to send takes turns, by bytes: a connection gets `MAX_DATA_BYTES` and goes to the end of
   the line. What is urgent (credit, resets) goes first: it is short, and somebody waits for it.
-- Bounded in bytes: what a connection has under way, by the peer's credit; what is kept for sending again, by
-  `MAX_UNACKNOWLEDGED_BYTES`; what waits in a connection's queue is its owner's (`Stream.writable`).
+- Bounded in bytes: what a connection has under way, by the peer's credit, and what costs none by number (one
+  head, `MAX_UNREAD_MESSAGES`); what is kept for sending again, by `MAX_UNACKNOWLEDGED_BYTES`; what waits in a
+  connection's queue is its owner's (`Stream.writable`).
 - A connection is over when both halves have ended, or either side has reset it. What still comes for it is
   dropped, and counted as stray. A reset overtakes what waits, unless it says how all of that ends (`close`).
 """
@@ -47,6 +48,9 @@ MESSAGE_BYTES = 64 * 1024
 """Of one `take`; more would only wait in the socket, where nothing can overtake it."""
 HIGH_WATER_BYTES = 64 * 1024
 """In a connection's queue; beyond it `writable` is false. As of the listener's connections."""
+MAX_UNREAD_MESSAGES = 16 * 1024
+"""Of a WebSocket: an empty one costs no credit, and a short one holds more memory than that. The window has
+room for half as many of the shortest that JSON-RPC knows."""
 ACKNOWLEDGE_ENVELOPES = 32
 ACKNOWLEDGE_BYTES = 64 * 1024
 """After so much the other end is told without being asked, so that it need not keep more."""
@@ -72,7 +76,7 @@ class Ear(Protocol):
         ...
 
     def on_data(self, data: bytes, more: bool) -> None:
-        """A piece; `more`: of a message that goes on. To be given back by `Stream.consumed`."""
+        """A piece; `more`: of a message that goes on. `Stream.consumed` says when all is done with."""
         ...
 
     def on_end(self) -> None:
@@ -115,15 +119,19 @@ class Stream:
 
     __slots__ = (
         "_credit",
+        "_has_begun",
         "_hears",
         "_is_in_line",
         "_is_opened",
+        "_is_own",
         "_link",
         "_owed_bytes",
         "_queue",
         "_room_bytes",
         "_said_all",
         "_speaks",
+        "_unread_bytes",
+        "_unread_messages",
         "_was_full",
         "ear",
         "id",
@@ -142,14 +150,20 @@ class Stream:
         self.is_socket = False
         """A WebSocket: any of its messages may be a call."""
         self.queued_bytes = 0
-        """Of data that was not put on the link yet."""
+        """Of what was not put on the link yet, as envelopes: an empty message is one too."""
         self._link = link
-        self._queue: deque[tuple[int, int, bytes | memoryview]] = deque()
+        self._queue: deque[tuple[int, int, bytes | bytearray | memoryview]] = deque()
         self._credit = credit
         self._room_bytes = window
         """What the peer may still send."""
+        self._unread_bytes = self._unread_messages = 0
+        """What came, and is not done with."""
         self._owed_bytes = 0
         """What was consumed, and the peer not told of."""
+        self._is_own = False
+        """It was opened here: the answer is the other end's to give."""
+        self._has_begun = False
+        """Its head has come: there is only one."""
         self._speaks = self._hears = True
         self._is_in_line = self._was_full = False
         self._is_opened = False
@@ -187,10 +201,12 @@ class Stream:
     def send(self, data: bytes, more: bool = False) -> None:
         """A piece of a body, or of a message; with `more` it goes on in the next."""
         if self._speaks:
-            self.queued_bytes += len(data)
-            if self.queued_bytes >= HIGH_WATER_BYTES:
-                self._was_full = True
-            self._queue.append((DATA, MORE if more else 0, data))
+            queue, flags = self._queue, MORE if more else 0
+            if queue and self._goes_on(queue[-1], data, flags):
+                self._note_queued(len(data))
+            else:
+                queue.append((DATA, flags, data))
+                self._note_queued(HEAD_BYTES + len(data))
             if not self._is_in_line:
                 self._line_up()
 
@@ -225,16 +241,39 @@ class Stream:
             self.reset(reset)
             self._tell_over(ear, reset)
 
-    def consumed(self, count: int) -> None:
-        """So much of the data is done with: the peer may send as much again."""
-        self._owed_bytes += count
+    def consumed(self) -> None:
+        """All data that came is done with: the peer may send as much again."""
+        self._owed_bytes += self._unread_bytes
+        self._unread_bytes = self._unread_messages = 0
         if 2 * self._owed_bytes >= self._link.window and self._hears and not self.is_over:
             self._link.urgent(CREDIT, self.id, write_number(self._owed_bytes))
             self._room_bytes += self._owed_bytes
             self._owed_bytes = 0
 
+    def _goes_on(
+        self, last: tuple[int, int, bytes | bytearray | memoryview], data: bytes, flags: int
+    ) -> bool:
+        """Join it to what waits before it, if both are short and of one message: pieces of a few bytes would
+        hold far more memory than they are long."""
+        kind, before, payload = last
+        size = len(payload) + len(data)
+        if kind != DATA or size > MAX_DATA_BYTES or (self.is_socket and not before & MORE):
+            return False
+        if isinstance(payload, bytearray):
+            payload += data
+        else:
+            payload = bytearray().join((payload, data))
+        self._queue[-1] = DATA, flags, payload
+        return True
+
+    def _note_queued(self, count: int) -> None:
+        self.queued_bytes += count
+        if self.queued_bytes >= HIGH_WATER_BYTES:
+            self._was_full = True
+
     def _put(self, kind: int, payload: bytes) -> None:
         if self._speaks and not self.is_over:
+            self._note_queued(HEAD_BYTES + len(payload))
             self._queue.append((kind, 0, payload))
             self._line_up()
 
@@ -276,10 +315,12 @@ class Stream:
                     payload, flags, size = view[:fits], flags | MORE, fits
                 else:
                     queue.popleft()
+                    self.queued_bytes -= HEAD_BYTES
                 self._credit -= size
                 self.queued_bytes -= size
             else:
                 queue.popleft()
+                self.queued_bytes -= HEAD_BYTES + len(payload)
                 if kind == END:
                     self._said_all = True
                 elif kind == RESET:
@@ -308,8 +349,13 @@ class Stream:
         if kind == DATA:
             if not self._hears:
                 raise BadEnvelope("data after its end")
+            is_whole = self.is_socket and not flags & MORE
+            if not payload and not is_whole:
+                return  # a piece of nothing
             self._room_bytes -= len(payload)
-            if self._room_bytes < 0:
+            self._unread_bytes += len(payload)
+            self._unread_messages += is_whole
+            if self._room_bytes < 0 or self._unread_messages > MAX_UNREAD_MESSAGES:
                 self.give_up(Reset("flow_control", "more was sent than there was room for", close=1011))
                 raise BadEnvelope("more data than there was room for")
             self.ear.on_data(payload, bool(flags & MORE))
@@ -328,8 +374,11 @@ class Stream:
             self._line_up()
 
     def _hear_head(self, payload: bytes) -> None:
+        if not self._is_own:
+            raise BadEnvelope("a head from the end that asks")
         head = read_json(payload, Head)
-        if len(payload) > MAX_WORDS_BYTES or not 100 <= head.status <= 599:
+        has_begun, self._has_begun = self._has_begun, True
+        if has_begun or len(payload) > MAX_WORDS_BYTES or not 100 <= head.status <= 599:
             self.give_up(UNFIT)
             raise BadEnvelope("a head that cannot be passed on")
         self.ear.on_head(head)
@@ -361,6 +410,7 @@ class Link:
         "_unacknowledged_bytes",
         "_untold",
         "_urgent",
+        "_urgent_bytes",
         "bad",
         "is_wanted",
         "on_open",
@@ -402,6 +452,7 @@ class Link:
         """Bytes that came since."""
         self._in_line: deque[Stream] = deque()
         self._urgent: deque[tuple[int, int, bytes]] = deque()
+        self._urgent_bytes = 0
         self._resending: deque[bytes] = deque()
         self._unacknowledged: deque[bytes] = deque()
         """The last of them has the sequence that was sent last."""
@@ -417,15 +468,14 @@ class Link:
     def open(self, opening: Opening, ear: Ear) -> Stream:
         """A new connection."""
         stream = self._make(self._next_id())
-        stream.ear = ear
+        stream.ear, stream._is_own = ear, True
         stream.is_call, stream.is_socket = _is_call(opening), opening.websocket
         stream._put(OPEN, write_json(opening))
         return stream
 
     def say(self, kind: int, payload: bytes = b"") -> None:
         """Something about the link itself, which is not sent again if it is lost."""
-        self._urgent.append((kind, 0, payload))
-        self._want()
+        self.urgent(kind, 0, payload)
 
     def take(self, limit_bytes: int = MESSAGE_BYTES) -> bytes:
         """The next message for the socket; empty: there is none now."""
@@ -437,6 +487,7 @@ class Link:
             size += len(again)
         while self._urgent and size < limit_bytes:
             kind, connection, payload = self._urgent.popleft()
+            self._urgent_bytes -= HEAD_BYTES + len(payload)
             size += self.put(kind, 0, connection, payload, parts)
         relieved: list[Stream] = []
         while self._in_line and size < limit_bytes and self._unacknowledged_bytes < MAX_UNACKNOWLEDGED_BYTES:
@@ -479,6 +530,7 @@ class Link:
     def lose(self) -> None:
         """The socket is gone. What was to be said about the link itself is void."""
         self._urgent = deque(item for item in self._urgent if item[0] >= Kind.OPEN)
+        self._urgent_bytes = sum(HEAD_BYTES + len(payload) for _, _, payload in self._urgent)
         self._resending.clear()
         self.is_wanted = True  # nobody could send anything; `resume` asks again
 
@@ -499,7 +551,7 @@ class Link:
             stream.hear_reset(stream.with_what_is_known(reset))
         for queue in (self._urgent, self._in_line, self._resending, self._unacknowledged):
             queue.clear()
-        self._unacknowledged_bytes = 0
+        self._unacknowledged_bytes = self._urgent_bytes = 0
 
     def hand_over(self, to: "Link") -> None:
         """Connections of which nothing was said yet begin on another link: here nobody has heard of them."""
@@ -512,8 +564,9 @@ class Link:
 
     @property
     def is_ignored(self) -> bool:
-        """The peer acknowledges nothing. What is urgent is not held back, so there would be no end to it."""
-        return self._unacknowledged_bytes > 2 * MAX_UNACKNOWLEDGED_BYTES
+        """The peer acknowledges nothing, or does not read. What is urgent is not held back, so there would be
+        no end to it."""
+        return self._unacknowledged_bytes + self._urgent_bytes > 2 * MAX_UNACKNOWLEDGED_BYTES
 
     @property
     def unacknowledged_bytes(self) -> int:
@@ -620,6 +673,7 @@ class Link:
 
     def urgent(self, kind: int, connection: int, payload: bytes) -> None:
         """Before all that waits."""
+        self._urgent_bytes += HEAD_BYTES + len(payload)
         self._urgent.append((kind, connection, payload))
         self._want()
 
@@ -630,7 +684,12 @@ class Link:
             self._want()
 
     def put(
-        self, kind: int, flags: int, connection: int, payload: bytes | memoryview, parts: list[bytes]
+        self,
+        kind: int,
+        flags: int,
+        connection: int,
+        payload: bytes | bytearray | memoryview,
+        parts: list[bytes],
     ) -> int:
         """One envelope onto the link; its length."""
         if kind < OPEN:

@@ -11,25 +11,21 @@ __all__ = ["splice"]
 class _Half:
     """The ear of one that speaks to the other."""
 
-    __slots__ = ("_end", "_from", "_owed", "_to")
+    __slots__ = ("_end", "_from", "_to")
 
     def __init__(self, heard: Stream, to: Stream, end: Callable[[Reset], None]) -> None:
         self._from = heard
         self._to = to
         self._end = end
-        self._owed = 0
 
     def on_head(self, head: Head) -> None:
         self._to.head(head)
 
     def on_data(self, data: bytes, more: bool) -> None:
-        to, owed = self._to, self._owed + len(data)
+        to = self._to
         to.send(data, more)
         if to.writable:
-            self._owed = 0
-            self._from.consumed(owed)
-        else:
-            self._owed = owed
+            self._from.consumed()
 
     def on_end(self) -> None:
         self._to.end()
@@ -45,9 +41,8 @@ class _Half:
 
     def settle(self) -> None:
         """Let more come, if what came has gone on."""
-        if self._owed and self._to.writable:
-            owed, self._owed = self._owed, 0
-            self._from.consumed(owed)
+        if self._to.writable:
+            self._from.consumed()
 
 
 def splice(caller: Stream, server: Stream) -> None:

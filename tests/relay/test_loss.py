@@ -11,10 +11,11 @@ import pytest
 
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.relay.link import Stream
 from mooring.relay.policy import AgentPolicy, RelayPolicy
-from mooring.relay.words import WINDOW_BYTES, Reset
-from tests.relay.harness import harness
-from tests.relay.peers import CLIENT, peers_of
+from mooring.relay.words import WINDOW_BYTES, Opening, Reset
+from tests.relay.harness import bearer, harness
+from tests.relay.peers import CLIENT, End, Heard, peers_of
 from tests.relay.test_calls import MIB, Place, Server
 from tests.relay.wire import Wire, wire_to
 from tests.support import until
@@ -313,3 +314,55 @@ async def test_who_takes_the_place_of_an_agent_answers_what_waited_for_it(far: F
     assert (await waiting).status == 201
     assert await told(await sent) == {"reason": "agent_replaced", "retryable": False}
     assert len(far.server.asked) == 2
+
+
+def deaf() -> End:
+    """An agent that answers no ping, and takes nothing of what callers send."""
+    agent = End()
+    agent.is_silent = True
+
+    def on_open(stream: Stream, opening: Opening) -> None:
+        heard = Heard(takes=False)
+        heard.stream, stream.ear = stream, heard
+        agent.opened.append((stream, opening, heard))
+
+    agent.link.on_open = on_open
+    return agent
+
+
+async def test_what_waits_for_an_agent_is_passed_on_to_the_next_one_once(far: Far) -> None:
+    token = far.relay.token("desk", "time")
+    async with peers_of(far.relay.port) as peers:
+        first = await peers.agent(token, again=deaf())
+        small = b'{"jsonrpc":"2.0","id":1,"method":"x"}'
+        asking = asyncio.create_task(far.client.request("POST", "/desk/time/mcp", bearer(token), small))
+        large = b'{"jsonrpc":"2.0","id":2,"method":"x","params":{"x":"%s"}}' % (b"y" * MIB)
+        other = far.relay.client()
+        waiting = asyncio.create_task(other.request("POST", "/desk/time/mcp", bearer(token), large))
+        await until(lambda: len(first.opened) == 2)
+        await until(lambda: any(heard.is_ended for _, _, heard in first.opened))
+        second = await peers.agent(token, again=deaf())
+        assert await told(await asking) == {"reason": "agent_replaced", "retryable": False}
+        await until(lambda: second.opened)
+        assert not waiting.done()
+        third = await peers.agent(token)
+        assert await told(await waiting) == {"reason": "agent_replaced", "retryable": True}
+        assert len(second.opened) == 1 and not third.opened
+
+
+async def test_that_it_was_replaced_is_not_an_agents_to_say(far: Far) -> None:
+    """It is the relay that knows; it would pass one request on for ever."""
+    token = far.relay.token("desk", "time")
+    async with peers_of(far.relay.port) as peers:
+        agent = await peers.agent(token)
+        opened: list[Stream] = []
+
+        def on_open(stream: Stream, opening: Opening) -> None:
+            opened.append(stream)
+            stream.reset(Reset("agent_replaced", not_executed=True))
+
+        agent.link.on_open = on_open
+        body = b'{"jsonrpc":"2.0","id":1,"method":"x"}'
+        response = await far.client.request("POST", "/desk/time/mcp", bearer(token), body)
+        assert await told(response) == {"reason": "agent_replaced", "retryable": True}
+        assert len(opened) == 1

@@ -25,7 +25,6 @@ WHOLE_BYTES = 64 * 1024
 """An answer up to this is kept until it is whole: one write, and one length."""
 CALLER_GONE = Reset("caller_gone", "the caller has gone")
 EVENTS = b"text/event-stream"
-REPLACED = "agent_replaced"
 CUT = 1011
 Done = Callable[["HttpCaller | SocketCaller"], None]
 MAX_SOCKET_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -73,9 +72,9 @@ class HttpCaller:
         self,
         exchange: Exchange,
         on_done: Done,
-        again: Callable[[Exchange], None] | None = None,
+        again: Callable[[Exchange], bool] | None = None,
     ) -> None:
-        """`again`: serves the exchange anew, if nothing was done and another agent has taken the place."""
+        """`again` is asked if nothing was done: it serves the exchange anew, or says no."""
         self._exchange = exchange
         self._on_done = on_done
         self._again = again
@@ -152,15 +151,11 @@ class HttpCaller:
 
     def on_reset(self, reset: Reset) -> None:
         """There will be no more of it."""
-        if reset.reason == REPLACED and reset.not_executed and self._again is not None:
-            self._finish()
-            self._again(self._exchange)
-            return
+        self._finish()
         if self._is_started:
             self._end_stream(reset)
-        else:
+        elif not (reset.not_executed and self._again is not None and self._again(self._exchange)):
             self._refuse(reset)
-        self._finish()
 
     def on_writable(self) -> None:
         """The request was given whole: nothing waits for this."""

@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -153,7 +154,8 @@ class Relay:
 
     # Callers by HTTP.
 
-    def _serve_caller(self, exchange: Exchange) -> None:
+    def _serve_caller(self, exchange: Exchange, *, is_again: bool = False) -> None:
+        """`is_again`: its agent was replaced before it had it, which is made up for once."""
         request = exchange.request
         grant = request.head.notes.get(self)
         if not isinstance(grant, Grant) or not self._book.is_good(grant):
@@ -180,7 +182,8 @@ class Relay:
         elif self._meters_full(grant, len(request.body)):
             self._refuse(exchange, "too_many", "this token has sent too much in the last minute")
         else:
-            self._pass_on(exchange, grant, keeper, opening_of(request, server, path, grant.name))
+            opening = opening_of(request, server, path, grant.name)
+            self._pass_on(exchange, grant, keeper, opening, is_again=is_again)
 
     def _find(self, grant: Grant, agent: str, server: str) -> Keeper | Reset:
         """Who answers for that server, or why nobody does."""
@@ -222,15 +225,25 @@ class Relay:
         id = call_id(exchange.request) if reason in ("agent_absent", "draining", "too_many") else None
         exchange.respond(refusal(Reset(reason, message, not_executed=True), id))
 
-    def _pass_on(self, exchange: Exchange, grant: Grant, keeper: Keeper, opening: Opening) -> None:
+    def _pass_on(
+        self, exchange: Exchange, grant: Grant, keeper: Keeper, opening: Opening, *, is_again: bool
+    ) -> None:
         self._passed_on.value += 1
         caller: Caller
         if opening.websocket:
             caller = SocketCaller(exchange, self._forget, self.meters.of(grant.id).counting(self._slowed))
         else:
-            caller = HttpCaller(exchange, self._forget, self._serve_caller)
+            again = None if is_again else partial(self._serve_again, keeper)
+            caller = HttpCaller(exchange, self._forget, again)
         self._callers[caller] = grant
         caller.begin(keeper.open(opening, caller))
+
+    def _serve_again(self, keeper: Keeper, exchange: Exchange) -> bool:
+        """If another has taken the agent's place. What it says itself is no sign of that."""
+        is_replaced = keeper.is_gone and self.registry.agent(keeper.name) not in (None, keeper)
+        if is_replaced:
+            self._serve_caller(exchange, is_again=True)
+        return is_replaced
 
     def _forget(self, caller: Caller) -> None:
         self._callers.pop(caller, None)

@@ -18,7 +18,7 @@ from tests.relay.harness import bearer, harness
 from tests.relay.peers import CLIENT, End, Heard, peers_of
 from tests.relay.test_calls import MIB, Place, Server
 from tests.relay.wire import Wire, wire_to
-from tests.support import until
+from tests.support import until, within
 
 
 class Far(Place):
@@ -366,3 +366,29 @@ async def test_that_it_was_replaced_is_not_an_agents_to_say(far: Far) -> None:
         response = await far.client.request("POST", "/desk/time/mcp", bearer(token), body)
         assert await told(response) == {"reason": "agent_replaced", "retryable": True}
         assert len(opened) == 1
+
+
+@pytest.mark.parametrize("is_ghost", [False, True])
+async def test_a_link_that_returns_and_says_nothing_holds_no_call_for_longer(
+    far: Far, is_ghost: bool
+) -> None:
+    """Lost again each time before it could, or followed by the next one before it is known to be lost."""
+    token = far.relay.token("desk", "time")
+    async with peers_of(far.relay.port) as peers:
+        agent = await peers.agent(token, again=deaf())
+        agent.socket.abort()
+        keeper = far.relay.relay.registry.agent("desk")
+        assert keeper is not None
+        await until(lambda: not keeper.is_attached)
+        body = b'{"jsonrpc":"2.0","id":1,"method":"x"}'
+        asking = asyncio.create_task(far.client.request("POST", "/desk/time/mcp", bearer(token), body))
+        async with within():
+            while not asking.done():
+                await peers.agent(token, again=agent, received=0)
+                assert agent.carrier is not None
+                agent.carrier.drop()
+                if not is_ghost:
+                    agent.socket.abort()
+                    await until(lambda: not keeper.is_attached)
+        assert (await told(await asking))["reason"] == "agent_lost"
+        assert far.relay.relay.registry.agent("desk") is keeper

@@ -331,7 +331,7 @@ async def test_late_timers_and_ends_of_one_that_was_replaced_change_nothing(tmp_
         await asyncio.sleep(1.0)  # past all of the ghost's timers
         assert town.registry.snapshot() == [keeper] and not keeper.is_gone and not kept.done()
         ghost._end_grace()
-        ghost._give_up(list(ghost.link.streams.values()), ghost.reconnects)
+        ghost._holding._on_late(list(ghost.link.streams.values()), ghost._holding._held)
         second.opened[0][0].head(Head(204, [("content-length", "0")]))
         second.opened[0][0].end()
         assert (await kept)[0] == 204 and await town.is_served_by(second)

@@ -22,6 +22,7 @@ from mooring.http.guard import Guard, guarded
 from mooring.http.listener import Listener
 from mooring.relay.agent import Agent, AgentStatus, Target
 from mooring.relay.callers import HttpCaller, SocketCaller, opening_of
+from mooring.relay.holding import Holding
 from mooring.relay.link import Stream
 from mooring.relay.passing_on import PATHS
 from mooring.relay.policy import AgentPolicy, RelayPolicy
@@ -83,14 +84,13 @@ class _Calling:
     """The app: each request becomes a connection on the agent's link."""
 
     def __init__(self, target: Target) -> None:
-        self.agent = Agent(target, AgentPolicy(), on_lost=self._on_lost)
+        self._holding = Holding(RelayPolicy().hold_s, lambda: self.agent.is_connected, self._give_up)
+        self.agent = Agent(target, AgentPolicy(), on_lost=self._on_lost, on_answer=self._holding.release)
         self.urls: dict[str, str] = {}
         """Where the servers are here."""
         self._servers = target.servers
-        self._hold_s = RelayPolicy().hold_s
         self._callers: dict[Caller, Stream] = {}
         self._calls = 0
-        self._losses = 0
 
     @property
     def status(self) -> AgentStatus:
@@ -114,22 +114,15 @@ class _Calling:
         self._callers[caller] = stream = self.agent.link.open(opening, caller)
         caller.begin(stream)
         if not self.agent.is_connected:
-            self._hold([stream])
+            self._holding.hold([stream])
 
     def _on_lost(self) -> None:
         """Calls under way wait for the link, but not for ever."""
-        self._losses += 1
-        self._hold([stream for stream in self._callers.values() if stream.is_call])
+        self._holding.hold([stream for stream in self._callers.values() if stream.is_call])
 
-    def _hold(self, streams: list[Stream]) -> None:
-        if streams:
-            asyncio.get_running_loop().call_later(self._hold_s, self._give_up, streams, self._losses)
-
-    def _give_up(self, streams: list[Stream], losses: int) -> None:
-        if not self.agent.is_connected and self._losses == losses:
-            reset = Reset("relay_lost", "there is no connection to the relay")
-            for stream in streams:
-                stream.give_up(stream.with_what_is_known(reset))
+    def _give_up(self, stream: Stream) -> None:
+        reset = Reset("relay_lost", "there is no connection to the relay")
+        stream.give_up(stream.with_what_is_known(reset))
 
     def _forget(self, caller: Caller) -> None:
         self._callers.pop(caller, None)

@@ -127,12 +127,14 @@ class Agent:
         on_open: Callable[[Stream, Opening], None] | None = None,
         on_welcome: Callable[[Welcome], None] = lambda welcome: None,
         on_lost: Callable[[], None] = lambda: None,
+        on_answer: Callable[[], None] = lambda: None,
         keeps_trying: bool = False,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`on_lost`: the socket is, and the link may come back. `keeps_trying`: nobody waits for the first
-        link, so whoever answers in the relay's place is waited out from the beginning."""
+        """`on_lost`: the socket is, and the link may come back. `on_answer`: the relay has answered a ping,
+        and so has all that was sent again. `keeps_trying`: nobody waits for the first link, so whoever
+        answers in the relay's place is waited out from the beginning."""
         self.target = target
         self.link = self._make_link(on_open)
         self.welcome: Welcome | None = None
@@ -144,6 +146,7 @@ class Agent:
         self._on_open = on_open
         self._on_welcome = on_welcome
         self._told_lost = on_lost
+        self._told_answer = on_answer
         self._keeps_trying = keeps_trying
         self._policy = policy
         self._clock = clock
@@ -471,6 +474,7 @@ class Agent:
             since = self._pings.pop(got.payload, None)
             if since is not None:
                 self.round_trip_s = self._clock() - since
+                self._told_answer()
             if not self._pings:
                 self._hurry.clear()  # the link has outlived whatever has changed
         elif got.kind == Kind.RESTART:

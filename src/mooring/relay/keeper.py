@@ -19,6 +19,7 @@ from mooring.relay.carrier import Carrier
 from mooring.relay.closing import FAILED, MALFORMED
 from mooring.relay.counting import code_label
 from mooring.relay.envelope import VERSION, BadEnvelope, Envelope, Kind, encode, read_json, write_json
+from mooring.relay.holding import Holding
 from mooring.relay.link import Ear, Link, Stream
 from mooring.relay.meters import ByteMeter, Counters
 from mooring.relay.policy import RelayPolicy
@@ -67,6 +68,7 @@ class Keeper:
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._grace: asyncio.TimerHandle | None = None
+        self._holding = Holding(policy.hold_s, lambda: self.is_attached, self._give_up)
         self._probes: dict[bytes, tuple[float, asyncio.Future[bool]]] = {}
 
     def __repr__(self) -> str:
@@ -113,13 +115,15 @@ class Keeper:
             on_lost=self._on_lost,
             measure=self._measure,
         )
+        if is_return:
+            self._ask()  # its answer comes after all that is sent again
 
     def open(self, opening: Opening, ear: Ear) -> Stream:
         """A connection to its other end. If the link is lost, it waits for it, but not for ever."""
         self.calls += 1
         stream = self.link.open(opening, ear)
         if self.carrier is None:
-            self._hold([stream])
+            self._holding.hold([stream])
         return stream
 
     async def probe(self, timeout_s: float) -> bool:
@@ -141,9 +145,12 @@ class Keeper:
     def measure(self) -> None:
         """Ask for a sign, to learn how far away its other end is."""
         if self.carrier is not None and not self._probes:
-            mark = os.urandom(8)
-            self._probes[mark] = self._loop.time(), self._loop.create_future()
-            self.link.say(Kind.PING, mark)
+            self._ask()
+
+    def _ask(self) -> None:
+        mark = os.urandom(8)
+        self._probes[mark] = self._loop.time(), self._loop.create_future()
+        self.link.say(Kind.PING, mark)
 
     def look(self) -> None:
         """Once in a while: tell what came, count what was bad, and end what nobody hears."""
@@ -196,6 +203,7 @@ class Keeper:
         carrier.socket.abort()
         self.carrier = None
         self.link.lose()
+        self._hold_calls()
 
     def _on_lost(self, code: int, reason: str) -> None:
         self.carrier = None
@@ -210,7 +218,7 @@ class Keeper:
         self._lost.value += 1
         self._end_probes(is_there=False)
         self.link.lose()
-        self._hold([stream for stream in self.link.streams.values() if stream.is_call])
+        self._hold_calls()
         self._grace = self._loop.call_later(self._policy.grace_s, self._end_grace)
 
     def _end_probes(self, *, is_there: bool) -> None:
@@ -220,16 +228,13 @@ class Keeper:
                 answered.set_result(is_there)
         self._probes.clear()
 
-    def _hold(self, streams: list[Stream]) -> None:
-        if streams:
-            self._loop.call_later(self._policy.hold_s, self._give_up, streams, self.reconnects)
+    def _hold_calls(self) -> None:
+        self._holding.hold([stream for stream in self.link.streams.values() if stream.is_call])
 
-    def _give_up(self, streams: list[Stream], reconnects: int) -> None:
-        if self.carrier is None and self.reconnects == reconnects:
-            seconds = f"{self._policy.hold_s:g} s"
-            reset = Reset("agent_lost", f"{self.name} is not connected, and did not return within {seconds}")
-            for stream in streams:
-                stream.give_up(stream.with_what_is_known(reset))
+    def _give_up(self, stream: Stream) -> None:
+        seconds = f"{self._policy.hold_s:g} s"
+        reset = Reset("agent_lost", f"{self.name} is not connected, and did not return within {seconds}")
+        stream.give_up(stream.with_what_is_known(reset))
 
     def _end_grace(self) -> None:
         if self.carrier is None:
@@ -244,6 +249,7 @@ class Keeper:
         elif got.kind == Kind.PONG:
             since, answered = self._probes.pop(got.payload, (0.0, None))
             if answered is not None and not answered.done():
+                self._holding.release()
                 self.round_trip_s = self._loop.time() - since
                 answered.set_result(True)
         elif got.kind == Kind.GOODBYE:

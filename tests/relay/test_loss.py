@@ -11,6 +11,7 @@ import pytest
 
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.relay.envelope import Kind
 from mooring.relay.link import Stream
 from mooring.relay.policy import AgentPolicy, RelayPolicy
 from mooring.relay.words import WINDOW_BYTES, Opening, Reset
@@ -392,3 +393,49 @@ async def test_a_link_that_returns_and_says_nothing_holds_no_call_for_longer(
                     await until(lambda: not keeper.is_attached)
         assert (await told(await asking))["reason"] == "agent_lost"
         assert far.relay.relay.registry.agent("desk") is keeper
+
+
+async def test_bodies_that_wait_have_a_bound_for_each_agent_and_for_all(tmp_path: Path) -> None:
+    """Of agents that take nothing, and of those that are waited for; what is over makes room again."""
+    policy = RelayPolicy(max_waiting_bytes=5 * MIB, max_waiting_bytes_per_agent=3 * MIB, hold_s=60.0)
+    async with harness(tmp_path, policy) as relay, peers_of(relay.port) as peers:
+        tokens = {name: relay.token(name, "time") for name in ("desk", "shelf")}
+        caller = relay.token("phone", calls="*")
+        body = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"x":"%s"}}' % (b"y" * (MIB - 100))
+
+        def ask(name: str) -> "asyncio.Task[ClientResponse]":
+            headers = bearer(caller)
+            return asyncio.create_task(relay.client().request("POST", f"/{name}/time/mcp", headers, body))
+
+        async def refused(name: str) -> None:
+            async with within():
+                assert await told(await ask(name)) == {"reason": "too_many", "retryable": True}
+
+        desk = await peers.agent(tokens["desk"], again=deaf())
+        waiting = [ask("desk") for _ in range(3)]
+        await until(lambda: len(desk.opened) == 3)
+        await refused("desk")
+        parked = [ask("shelf") for _ in range(2)]
+        await until(lambda: len(relay.relay._parked._waiting.get("shelf", {})) == 2)
+        await refused("shelf")
+        desk.opened[0][0].reset(Reset("agent_leaving", not_executed=True))
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        [meter] = [meter for id, meter in relay.relay.meters._meters.items() if id in caller]
+        before = meter._full_at
+        parked.append(ask("shelf"))
+        await until(lambda: len(relay.relay._parked._waiting["shelf"]) == 3)
+        await refused("shelf")
+        await refused("desk")
+        sent = meter._full_at
+        assert sent > before, "what is waited for is metered too"
+        shelf = await peers.agent(tokens["shelf"], again=deaf())
+        await until(lambda: len(shelf.opened) == 3)
+        assert meter._full_at == sent, "and once"
+        await refused("shelf")
+        for agent in (desk, shelf):
+            agent.link.say(Kind.GOODBYE, b"{}")
+        await asyncio.gather(*waiting, *parked)
+        assert relay.relay._bodies.has_room("desk", 3 * MIB) and relay.relay._bodies.has_room(
+            "shelf", 3 * MIB
+        )
+        assert not relay.relay._bodies._bytes

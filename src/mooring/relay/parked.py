@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from mooring.relay.bodies import Bodies
+
 __all__ = ["Parked"]
 
 
@@ -28,8 +30,18 @@ T = TypeVar("T", bound=Parkable)
 class Parked(Generic[T]):
     """By the names of agents. `serve` is asked again when the agent is there, or the time is over."""
 
-    def __init__(self, serve: Callable[[T], None], hold_s: float, max_each: int) -> None:
+    def __init__(
+        self,
+        serve: Callable[[T], None],
+        bodies: Bodies,
+        size_of: Callable[[T], int],
+        hold_s: float,
+        max_each: int,
+    ) -> None:
+        """`size_of`: the bytes of one's body."""
         self._serve = serve
+        self._bodies = bodies
+        self._size_of = size_of
         self._hold_s = hold_s
         self._max_each = max_each
         self._waiting: dict[str, dict[int, tuple[T, asyncio.TimerHandle]]] = {}
@@ -40,7 +52,11 @@ class Parked(Generic[T]):
 
     def may_wait(self, agent: str, exchange: T) -> bool:
         """Not for an agent that was here, and has gone since; and nobody twice."""
-        return agent not in self._came and id(exchange) not in self._again
+        return agent not in self._came and not self.has_waited(exchange)
+
+    def has_waited(self, exchange: T) -> bool:
+        """Is it being served again?"""
+        return id(exchange) in self._again
 
     def park(self, agent: str, exchange: T) -> None:
         """Let it wait; if too many do, it is served now."""
@@ -50,6 +66,7 @@ class Parked(Generic[T]):
             return
         timer = asyncio.get_running_loop().call_later(self._hold_s, self._end, agent, exchange)
         those[id(exchange)] = exchange, timer
+        self._bodies.keep(agent, self._size_of(exchange))
         exchange.on_disconnect = lambda: self._drop(agent, exchange)
 
     def go_on(self, agent: str) -> None:
@@ -57,6 +74,7 @@ class Parked(Generic[T]):
         self._came.add(agent)
         for exchange, timer in self._waiting.pop(agent, {}).values():
             timer.cancel()
+            self._bodies.drop(agent, self._size_of(exchange))
             self._serve_again(exchange)
 
     def go_on_all(self) -> None:
@@ -73,6 +91,7 @@ class Parked(Generic[T]):
         found = those.pop(id(exchange), None)
         if found is not None:
             found[1].cancel()
+            self._bodies.drop(agent, self._size_of(exchange))
         if not those:
             self._waiting.pop(agent, None)
 

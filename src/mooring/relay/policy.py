@@ -29,6 +29,10 @@ class RelayPolicy:
     max_servers_per_agent: int = 200
     max_body_bytes: int = 64 * 1024 * 1024
     """Of one request: as at a workstation."""
+    max_waiting_bytes: int = 512 * 1024 * 1024
+    """Of all bodies of requests that are not answered: eight of the largest. They are kept until then."""
+    max_waiting_bytes_per_agent: int = 128 * 1024 * 1024
+    """Two of the largest: an agent that takes nothing has no more of it."""
 
     flush_s: float = 2.0
     """At a drain: for what is queued on the links."""

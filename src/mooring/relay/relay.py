@@ -21,6 +21,7 @@ import msgspec
 
 from mooring import __version__
 from mooring.errors import MooringError
+from mooring.relay.bodies import Bodies
 from mooring.relay.callers import HttpCaller, SocketCaller, opening_of
 from mooring.relay.closing import BAD_TOKEN, GOING_AWAY, RESTARTING
 from mooring.relay.counting import make_counters
@@ -81,8 +82,11 @@ class Relay:
         self._gate = gate
         self._policy = policy
         self._clock = clock
-        self._parked = Parked(self._serve_caller, policy.hold_s, policy.max_streams_per_agent)
-        self._parked_calls = Parked(self._serve_call, policy.hold_s, policy.max_streams_per_agent)
+        self._bodies = bodies = Bodies(policy.max_waiting_bytes, policy.max_waiting_bytes_per_agent)
+        hold_s, max_each = policy.hold_s, policy.max_streams_per_agent
+        self._parked = Parked(self._serve_caller, bodies, _body_bytes, hold_s, max_each)
+        # What these say meanwhile has the bound of their windows.
+        self._parked_calls = Parked(self._serve_call, bodies, _no_bytes, hold_s, max_each)
         self._welcoming = Welcoming(
             self.registry,
             gate,
@@ -169,18 +173,19 @@ class Relay:
             self._refuse(exchange, "no_such_server", "servers are at /AGENT/SERVER/mcp")
             return
         keeper = self._find(grant, agent, server)
-        if (
-            isinstance(keeper, Reset)
-            and keeper.reason == "agent_absent"
-            and self._may_be_back(exchange, agent)
-        ):
-            self._parked.park(agent, exchange)
-        elif isinstance(keeper, Reset):
+        is_absent = isinstance(keeper, Reset) and keeper.reason == "agent_absent"
+        is_waiting = is_absent and self._may_be_back(exchange, agent)
+        is_counted = is_again or self._parked.has_waited(exchange)
+        if isinstance(keeper, Reset) and not is_waiting:
             self._refuse(exchange, keeper.reason, keeper.message)
         elif self._draining:
             self._refuse(exchange, "draining", f"the relay is shutting down ({self._draining})")
-        elif self._meters_full(grant, len(request.body)):
+        elif not self._bodies.has_room(agent, len(request.body)):
+            self._refuse(exchange, "too_many", "too much waits here for its agents already")
+        elif not is_counted and self._meters_full(grant, len(request.body)):
             self._refuse(exchange, "too_many", "this token has sent too much in the last minute")
+        elif isinstance(keeper, Reset):
+            self._parked.park(agent, exchange)
         else:
             opening = opening_of(request, server, path, grant.name)
             self._pass_on(exchange, grant, keeper, opening, is_again=is_again)
@@ -234,7 +239,9 @@ class Relay:
             caller = SocketCaller(exchange, self._forget, self.meters.of(grant.id).counting(self._slowed))
         else:
             again = None if is_again else partial(self._serve_again, keeper)
-            caller = HttpCaller(exchange, self._forget, again)
+            size = len(exchange.request.body)
+            self._bodies.keep(keeper.name, size)
+            caller = HttpCaller(exchange, partial(self._on_answered, keeper.name, size), again)
         self._callers[caller] = grant
         caller.begin(keeper.open(opening, caller))
 
@@ -244,6 +251,10 @@ class Relay:
         if is_replaced:
             self._serve_caller(exchange, is_again=True)
         return is_replaced
+
+    def _on_answered(self, agent: str, body_bytes: int, caller: Caller) -> None:
+        self._bodies.drop(agent, body_bytes)
+        self._forget(caller)
 
     def _forget(self, caller: Caller) -> None:
         self._callers.pop(caller, None)
@@ -408,3 +419,11 @@ class Relay:
         for keeper in left:
             keeper.leave(Reset("draining", "the relay has ended"), *self._goodbye)
         await self._welcoming.aclose()
+
+
+def _body_bytes(exchange: Exchange) -> int:
+    return len(exchange.request.body)
+
+
+def _no_bytes(waiting: WaitingCall) -> int:
+    return 0

@@ -15,6 +15,7 @@ from mooring.relay.envelope import (
     MAX_WORDS_BYTES,
     MORE,
     BadEnvelope,
+    Gap,
     Kind,
     encode,
     split,
@@ -518,7 +519,6 @@ BAD = {
     "no JSON": encode(Kind.RESET, 1, b"{", sequence=3),
     "wrong JSON": encode(Kind.HEAD, 1, b'{"status":"x"}', sequence=3),
     "an open one opened": encode(Kind.OPEN, 1, b'{"server":"a","method":"b","path":"c"}', sequence=3),
-    "a gap": encode(Kind.DATA, 1, b"abc", sequence=9),
 }
 
 
@@ -550,8 +550,11 @@ def test_after_a_gap_nobody_waits_for_what_was_left_out() -> None:
     pair.settle()
     assert heard.stream is not None
     far = pair.far[heard.stream.id]
-    pair.there.receive(encode(Kind.DATA, 1, b"abc", sequence=5), strict=False)
+    for sequence, strict in ((5, False), (6, True), (2**64 - 1, False)):
+        with pytest.raises(Gap):
+            pair.there.receive(encode(Kind.DATA, 1, b"abc", sequence=sequence), strict=strict)
     assert [reset.reason for reset in far.resets] == ["link_damaged"]
+    assert pair.there.bad == 3 and pair.there.received == 1, "what is next is what was next"
 
 
 def test_unknown_kinds_flags_and_fields_mean_nothing() -> None:

@@ -523,6 +523,28 @@ async def test_a_bad_envelope_of_an_agent_is_dropped_and_counted(street: Street,
     assert street.count("bad_envelopes_total") == 1
 
 
+@pytest.mark.parametrize("sequence", [5, 2**64 - 1])
+async def test_a_gap_in_an_agents_sequence_ends_the_socket_and_it_may_come_back(
+    street: Street, sequence: int
+) -> None:
+    """With that number taken for the last one, nothing that it says would be the next for ever."""
+    agent = await street.peers.agent(street.desk)
+    client = await street.peers.client(street.relay.token("all", calls="*"))
+    call = client.call("desk/time", CALL)
+    await until(lambda: agent.opened)
+    agent.say(encode(Kind.DATA, 1, b"abc", sequence=sequence))
+    assert (await agent.gone())[0] == 1011
+    await call.over()
+    assert call.reset is not None and call.reset.reason == "link_damaged"
+    await street.peers.agent(street.desk, again=agent)
+    assert agent.welcome is not None and agent.welcome.resumed
+    call = client.call("desk/time", CALL)
+    await until(lambda: len(agent.opened) == 2)
+    agent.opened[1][0].head(Head(200))
+    agent.opened[1][0].end()
+    assert (await call.over()).is_ended
+
+
 async def test_what_an_agent_says_about_a_call_that_cannot_be_understood_is_counted(street: Street) -> None:
     """With a good sequence: what comes after it is understood."""
     agent = await street.peers.agent(street.desk)

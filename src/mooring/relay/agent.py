@@ -401,7 +401,7 @@ class Agent:
         self._hurry.clear()
         self.last_error = None
         for message in self._too_early:
-            self.link.receive(message, strict=False)
+            carrier.hear(message)
         self._too_early = []
         socket.go_on()
         self._on_welcome(welcome)

@@ -6,7 +6,7 @@ What is said in one turn of the loop goes out as one message: that is where most
 import asyncio
 from collections.abc import Callable
 
-from mooring.relay.closing import PROTOCOL_ERROR
+from mooring.relay.closing import FAILED, PROTOCOL_ERROR
 from mooring.relay.envelope import MAX_MESSAGE_BYTES, BadEnvelope
 from mooring.relay.link import Link
 from mooring.wire.websocket import WebSocket
@@ -23,6 +23,7 @@ class Carrier:
     """Until the socket is lost, or another takes its place (`drop`).
 
     `is_strict`: a bad envelope ends the socket, as of a client; otherwise it is left out and counted.
+    A gap ends it in any case.
     `on_lost` is called once, and not after `drop`. `measure` says of so many bytes for how long nothing more
     is to be read.
     """
@@ -46,7 +47,7 @@ class Carrier:
         """More was read than may be: until then nothing is."""
         self._loop = asyncio.get_running_loop()
         link.on_wanted = self._want
-        socket.on_message = self._on_message
+        socket.on_message = self.hear
         socket.on_writable = self._pump
         socket.on_closed = self._on_closed
         self._want()
@@ -90,12 +91,14 @@ class Carrier:
             if not link.is_wanted:
                 return
 
-    def _on_message(self, message: bytes) -> None:
+    def hear(self, message: bytes) -> None:
+        """What came."""
         try:
             self._link.receive(message, strict=self._is_strict)
         except BadEnvelope as error:
-            self.socket.close(PROTOCOL_ERROR, str(error))
-            self._on_closed(PROTOCOL_ERROR, str(error))
+            code = PROTOCOL_ERROR if self._is_strict else FAILED
+            self.socket.close(code, str(error))
+            self._on_closed(code, str(error))
             return
         wait_s = self._measure(len(message))
         if wait_s:

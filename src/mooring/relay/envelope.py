@@ -31,6 +31,7 @@ __all__ = [
     "VERSION",
     "BadEnvelope",
     "Envelope",
+    "Gap",
     "Kind",
     "encode",
     "fields",
@@ -81,6 +82,10 @@ class Kind(IntEnum):
 
 class BadEnvelope(Exception):
     """What came is none; the text says why, and repeats nothing of it."""
+
+
+class Gap(BadEnvelope):
+    """Something was left out: what follows cannot be relied on."""
 
 
 class Envelope(NamedTuple):

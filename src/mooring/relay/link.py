@@ -29,6 +29,7 @@ from mooring.relay.envelope import (
     MORE,
     BadEnvelope,
     Envelope,
+    Gap,
     Kind,
     pack_head,
     read_json,
@@ -503,18 +504,21 @@ class Link:
         return b"".join(parts)
 
     def receive(self, message: bytes, *, strict: bool) -> None:
-        """What came. What is bad is left out and counted; if `strict`, it is told: raises BadEnvelope."""
+        """What came. What is bad is left out and counted; if `strict`, it is told: raises BadEnvelope.
+
+        Raises Gap in any case: nothing that follows would be the next.
+        """
         try:
             for got in envelope.fields(message):
                 try:
                     self._hear(*got)
-                except BadEnvelope:
-                    if strict:
+                except BadEnvelope as error:
+                    if strict or isinstance(error, Gap):
                         raise
                     self.bad += 1
-        except BadEnvelope:
+        except BadEnvelope as error:
             self.bad += 1
-            if strict:
+            if strict or isinstance(error, Gap):
                 raise
         self._untold += len(message)
         if self._untold >= ACKNOWLEDGE_BYTES or self.received - self._acknowledged >= ACKNOWLEDGE_ENVELOPES:
@@ -617,9 +621,8 @@ class Link:
             raise BadEnvelope("no sequence where there must be one")
         if sequence <= self.received:
             return  # it came before
-        self.received = sequence
         self._close_all(DAMAGED)
-        raise BadEnvelope("a gap in the sequence")
+        raise Gap("a gap in the sequence")
 
     def _hear_open(self, connection: int, payload: bytes, stream: Stream | None) -> None:
         if self.on_open is None or stream is not None or not connection:

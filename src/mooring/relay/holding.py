@@ -37,6 +37,11 @@ class Holding:
         """The other end has answered: the next loss is another one."""
         self._held, self._late = set(), []
 
+    def end(self) -> None:
+        """The link is over, and so is all that waited for it: nobody is told any more."""
+        self.release()
+        self._is_attached, self._give_up = bool, _nobody
+
     def _on_late(self, streams: list[Stream], held: set[Stream]) -> None:
         if held is not self._held:
             return
@@ -49,3 +54,7 @@ class Holding:
         for stream in streams:
             self._held.discard(stream)
             self._give_up(stream)
+
+
+def _nobody(stream: Stream) -> None:
+    """It is told by whoever has ended the link."""

@@ -183,6 +183,7 @@ class Keeper:
         self._end_probes(is_there=False)
         self._count_envelopes()
         self._on_gone(self)
+        self._holding.end()
         # The two know each other: without this only the collector would find them.
         self.link.on_word = self.link.on_open = None
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mooring.remote.options import ServedOptions
+from mooring.workloads import remote_instance
 from mooring.workloads.served_instance import REMEMBERED_LINES
 from tests.hosting import Host, hosting
 from tests.mcp_client import Json, McpClient, client_of
@@ -141,6 +142,29 @@ async def test_one_that_listens_no_more_is_replaced() -> None:
                 await asyncio.sleep(0.05)
         assert "does not listen any more" in (await host.logged("server_exited")).getMessage()
         await until(lambda: not alive(program))
+
+
+async def test_calls_that_have_all_connections_do_not_make_it_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_instance, "FEW_SESSIONS", 0)  # all connections: so few that a test has them
+    pings: dict[str, Any] = {"ping_interval_s": 0.2, "ping_timeout_s": 1.0}
+    async with (
+        serving(max_sessions=2, recovery_wait_s=0.5, **pings) as host,
+        client_of(host.port) as busy,
+        client_of(host.port) as idle,
+    ):
+        program = (await about(idle))["pid"]
+        call = await hung(busy)
+        for _ in range(2 * remote_instance.CONNECTIONS_EACH - 1):
+            await busy.send("POST", busy.request("tools/call", {"name": "hang", "arguments": {}}))
+            assert (await call.message())["method"] == "notifications/message", "it has begun"
+        for _ in range(6):  # longer than two pings of the other, and than it is waited for one that is deaf
+            answer = await busy.ask("tools/call", {"name": "echo", "arguments": {"text": "hi"}})
+            assert answer["error"]["data"] == {"reason": "too_busy", "retryable": True}, answer
+        assert alive(program) and not host.events("server_exited") and not host.events("unreachable")
+        os.kill(program, signal.SIGKILL)
+        assert (await error_of(call))["data"]["reason"] == "server_exited"
 
 
 async def test_calls_that_never_went_out_are_given_to_the_next_as_far_as_that_is_known() -> None:

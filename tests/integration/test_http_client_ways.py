@@ -18,11 +18,12 @@ import trustme
 
 from mooring.errors import UserError
 from mooring.http.client import Client
-from mooring.http.client_errors import NotSent, NotTrusted
+from mooring.http.client_errors import NoPlace, NotSent, NotTrusted
 from mooring.http.client_limits import ClientLimits
 from mooring.http.client_proxies import Proxies
 from mooring.http.origin import Origin, parse_url
 from mooring.wire.http import Headers
+from tests.faults.test_runtimes_start import free_descriptors
 from tests.forward_proxy import forward_proxy
 from tests.http_client import Held, echo, serving
 from tests.raw_server import Asked, Wire, answer, raw_server
@@ -419,11 +420,21 @@ async def test_a_place_is_not_waited_for_for_ever() -> None:
             stream = await asking
             with pytest.raises(NotSent, match="all 1 connections") as refused:
                 await client.request("GET", "/", [])
-            assert refused.value.code == "no_connection_free"
+            assert isinstance(refused.value, NoPlace)
             stream.close()
             asking = asyncio.ensure_future(client.request("GET", "/", []))
             echo((await app.count(2))[1])
             (await asking).close()
+
+
+@on_both_loops
+async def test_without_a_descriptor_it_is_we_who_have_no_place() -> None:
+    async with serving(Held()) as served:
+        origin = Origin(host="127.0.0.1", port=served.port)
+        async with client_of(origin) as client:
+            with free_descriptors(0), pytest.raises(NoPlace, match="Too many open files"):
+                await client.connect()
+            await client.connect()
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

@@ -299,7 +299,7 @@ async def test_only_so_many_connections_to_another_replica() -> None:
         await app.count(1)
         with pytest.raises(NotSent) as refused:
             await passing.send(asked, there)
-        assert refused.value.code == "no_connection_free"
+        assert refused.value.code == "too_busy"
         app.exchanges[0].respond(Response(200))
         (await first).close()
 

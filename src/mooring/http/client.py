@@ -19,7 +19,7 @@ import re
 from typing import Self
 
 from mooring.http.client_connection import ClientConnection
-from mooring.http.client_errors import BadAnswer, NoAnswer, NotSent
+from mooring.http.client_errors import BadAnswer, NoAnswer, NoPlace, NotSent
 from mooring.http.client_limits import ClientLimits
 from mooring.http.client_opening import PROXY_WANTS_PASSWORD, open_connection, proxy_refusal
 from mooring.http.client_places import Places
@@ -249,7 +249,7 @@ class Client:
         except TimeoutError:
             text = f"all {self._limits.max_connections} connections to {self._origin.authority} are in use"
             hint = "each open stream takes one, and each call under way"
-            raise NotSent(text, code="no_connection_free", hint=hint) from None
+            raise NoPlace(text, hint=hint) from None
 
     def encode_head(self, method: str, target: str, headers: Headers) -> bytes:
         """All of a head but the length of the body and the empty line."""

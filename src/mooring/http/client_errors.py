@@ -2,6 +2,7 @@
 
 Unavailable
 └── NotSent          not one byte of the request went out: it can be sent again
+    ├── NoPlace      we have none to send it from, which says nothing about the server
     └── NotTrusted   we and the server do not trust each other; trying again does not help
 RemoteProtocolError
 └── AnswerLost       the request went out; what became of it is not known
@@ -12,7 +13,7 @@ RemoteProtocolError
 
 from mooring.errors import RemoteProtocolError, Unavailable
 
-__all__ = ["AnswerCut", "AnswerLost", "BadAnswer", "NoAnswer", "NotSent", "NotTrusted"]
+__all__ = ["AnswerCut", "AnswerLost", "BadAnswer", "NoAnswer", "NoPlace", "NotSent", "NotTrusted"]
 
 
 class NotSent(Unavailable):
@@ -20,6 +21,13 @@ class NotSent(Unavailable):
 
     def __init__(self, message: str, *, code: str = "not_reachable", hint: str = "") -> None:
         super().__init__(message, code=code, hint=hint)
+
+
+class NoPlace(NotSent):
+    """It is we who have no connection left for it."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, code="too_busy", hint=hint)
 
 
 class NotTrusted(NotSent):

@@ -13,6 +13,7 @@ Every failure is a NotSent, whose code tells programs what to think of it:
 | `not_trusted` | its certificate is not good |
 | `proxy_refused` | the proxy does not let us through |
 | `no_such_socket` | there is no unix socket of that name |
+| `too_busy` | our own system has no descriptor left for one, or no memory (NoPlace) |
 | `not_reachable` | anything else, in the words of the system |
 """
 
@@ -23,13 +24,14 @@ import ssl
 from collections.abc import Callable
 
 from mooring.http.client_connection import ClientConnection
-from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
+from mooring.http.client_errors import AnswerLost, NoPlace, NotSent, NotTrusted
 from mooring.http.client_proxies import ProxyAddress
 from mooring.http.origin import Origin
 
 __all__ = ["open_connection", "proxy_refusal"]
 
 PROXY_WANTS_PASSWORD = 407
+_NOTHING_LEFT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
 
 
@@ -53,6 +55,9 @@ async def open_connection(
         text = f"{steps.where}: no TLS: {error.reason or error}"
         raise NotTrusted(text, code="tls_failed", hint=hint) from None
     except (OSError, UnicodeError) as error:
+        if isinstance(error, OSError) and error.errno in _NOTHING_LEFT:
+            text, hint = f"{steps.where}: no connection: {error.strerror}", "is ulimit -n high enough?"
+            raise NoPlace(text, hint=hint) from None
         code, words = _reason(error)
         raise NotSent(f"{steps.where}: {words}", code=code, hint=steps.hint) from None
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from mooring.errors import MooringError, RemoteProtocolError
 from mooring.http.client import ClientResponse
-from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
+from mooring.http.client_errors import AnswerLost, NoPlace, NotSent, NotTrusted
 from mooring.remote.calls import Call
 from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.following import Ending, Follower, wait_s
@@ -160,6 +160,8 @@ class Caller:
             return Failure("unreachable", f"{error.message}; the call was not executed", retryable=True)
         except NotTrusted as error:
             return Failure(error.code, f"{error.message} ({error.hint})", retryable=True)
+        except NoPlace as error:
+            return Failure(error.code, f"{error.message}; the call was not executed", retryable=True)
         except NotSent as error:
             call.sent = False
             self._reach.lost(error)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mooring.errors import RemoteProtocolError
 from mooring.http.client import ClientResponse
-from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
+from mooring.http.client_errors import AnswerLost, NoPlace, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.messages import EventMessages, verdict_on
 from mooring.remote.policy import RemotePolicy
@@ -117,6 +117,9 @@ class Follower:
         except NotTrusted as error:
             log.debug("a stream could not be opened: %s", error.message)
             return Ending.NOT_TRUSTED if is_waited_for else _Later()
+        except NoPlace as error:
+            log.debug("a stream could not be opened: %s", error.message)
+            return _Later()
         except NotSent as error:
             self._reach.lost(error)
             return _Later()

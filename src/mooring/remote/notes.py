@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.errors import MooringError
-from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
+from mooring.http.client_errors import AnswerLost, NoPlace, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.messages import verdict_on
 from mooring.remote.policy import RemotePolicy
@@ -132,6 +132,9 @@ class Notes:
         except (NotTrusted, Unreachable) as error:
             log.warning("%s was dropped: %s", note.what, error.message)
             return None
+        except NoPlace as error:  # calls that have them all may wait for this very message
+            log.debug("%s waits: %s", note.what, error.message)
+            return self._policy.first_wait_s
         except NotSent as error:
             self._reach.lost(error)
             return 0.0

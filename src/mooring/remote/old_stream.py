@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from mooring.errors import MooringError, RemoteProtocolError, ServerFailed, Unavailable
 from mooring.http.client import ClientResponse
-from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
+from mooring.http.client_errors import AnswerLost, NoPlace, NotSent, NotTrusted
 from mooring.remote.endpoint import Standing
 from mooring.remote.messages import EventMessages, verdict_on
 from mooring.remote.old_endpoint import OldEndpoint
@@ -148,7 +148,7 @@ class OldSession(RemoteSession):
             try:
                 await self._reach.wait()
                 await self._open_once()
-            except (NotTrusted, Unreachable):
+            except (NotTrusted, Unreachable, NoPlace):
                 raise
             except NotSent as error:
                 self._reach.lost(error)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from mooring.http.client import Client
-from mooring.http.client_errors import NotSent, NotTrusted
+from mooring.http.client_errors import NoPlace, NotSent, NotTrusted
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.waits import delays_s
 
@@ -98,7 +98,8 @@ class Reach:
                 await self._client.connect()
             except NotSent as error:
                 log.debug("still not there: %s", error.message)
-                self._why = error
+                if not isinstance(error, NoPlace):
+                    self._why = error
                 if isinstance(error, NotTrusted) and self._policy.patience_s is None:
                     break  # somebody answers: who would wait for ever is told what is wrong
                 continue

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from mooring.errors import MooringError, RemoteProtocolError, ServerFailed
-from mooring.http.client_errors import AnswerLost, NotSent, NotTrusted
+from mooring.http.client_errors import AnswerLost, NoPlace, NotSent, NotTrusted
 from mooring.remote.endpoint import Endpoint, Standing
 from mooring.remote.messages import EventMessages, JsonMessages, verdict_on
 from mooring.remote.policy import RemotePolicy
@@ -162,7 +162,7 @@ class RemoteSession:
             await self._reach.wait()
             try:
                 return await self._ask_once(line, id, standing)
-            except (NotTrusted, Unreachable):
+            except (NotTrusted, Unreachable, NoPlace):
                 raise
             except NotSent as error:
                 self._reach.lost(error)

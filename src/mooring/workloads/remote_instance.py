@@ -32,8 +32,14 @@ OWN_REASONS = frozenset(
 
 
 def limits_of(sessions: SessionPolicy) -> ClientLimits:
-    """For the connections of all sessions to one server."""
-    return ClientLimits(max_connections=CONNECTIONS_EACH * max(sessions.max_sessions, FEW_SESSIONS))
+    """For the connections of all sessions to one server.
+
+    A ping that finds none free is told so before that could count as silence.
+    """
+    return ClientLimits(
+        max_connections=CONNECTIONS_EACH * max(sessions.max_sessions, FEW_SESSIONS),
+        place_timeout_s=min(ClientLimits.place_timeout_s, sessions.ping_timeout_s / 2),
+    )
 
 
 class RemoteInstance:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from mooring.errors import Unavailable
 from mooring.http.client import Client
-from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.http.client_errors import AnswerLost, NoPlace, NotSent
 from mooring.http.client_proxies import Proxies
 from mooring.http.origin import Origin, parse_url
 from mooring.remote.conversing import converse
@@ -119,6 +119,8 @@ class RemoteMaker:
             raise self._unreachable(reach.why)  # which tells when it is not so any more
         try:
             await client.connect()
+        except NoPlace:
+            raise
         except NotSent as error:
             reach.lost(error)
             raise self._unreachable(error) from error
@@ -180,6 +182,8 @@ class RemoteMaker:
                 endpoint = Endpoint(client, self._target, self._credentials, self._policy)
                 try:
                     await self._find_out(endpoint)
+                except NoPlace:
+                    raise
                 except NotSent as error:
                     reach.lost(error)
                     raise self._unreachable(error) from error

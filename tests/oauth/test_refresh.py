@@ -309,6 +309,30 @@ async def test_a_login_elsewhere_is_taken_when_the_old_token_is_refused(
     assert await authority.refreshes() == 0
 
 
+async def test_a_clock_that_is_put_back_costs_no_login(
+    authority: Authority, protected: Protected, tmp_path: Path, clock: Clock
+) -> None:
+    clock.later_s = 2 * HOUR
+    await log_in(protected.url, tmp_path, wall=clock.wall)
+    async with AsyncExitStack() as stack:
+        holders = [await stack.enter_async_context(holding(protected.url, tmp_path, clock)) for _ in range(2)]
+        assert [await call(protected.url, holder) for holder in holders] == [200, 200]
+        clock.later_s = 0.0
+        # Nobody knows how old it is: one of them renews it, and both go on with what came of that.
+        assert [await call(protected.url, holder) for holder in holders] == [200, 200]
+        assert await authority.refreshes() == 1
+        assert holders[0].headers == holders[1].headers
+        # So with one by a person, who comes in the middle.
+        clock.later_s = 2 * HOUR
+        assert [await call(protected.url, holder) for holder in holders] == [200, 200]
+        clock.later_s = 0.0
+        await log_in(protected.url, tmp_path)
+        assert [await call(protected.url, holder) for holder in holders] == [200, 200]
+        assert protected.seen[-1] == kept(protected.url, tmp_path).access
+    assert await authority.refreshes() == 2
+    assert status(protected.url, tmp_path).state is LoginState.GRANTED
+
+
 async def test_an_authorization_server_that_is_away_is_not_asked_all_the_time(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -456,6 +480,12 @@ async def test_a_keyring_that_is_locked_meanwhile_loses_no_token(
     monkeypatch.setattr(Shelf, "keep", real)
     newest = kept(protected.url, tmp_path)
     assert newest.access == protected.seen[-1] and newest.access not in entries.read_text()
+    # So with one by a person, whatever the time is then.
+    with monkeypatch.context() as patch:
+        patch.delenv("MOORING_TEST_KEYRING")
+        await log_in(protected.url, tmp_path, wall=lambda: 0.0)
+        newest = kept(protected.url, tmp_path)
+    assert kept(protected.url, tmp_path) == newest and newest.access not in entries.read_text()
     # Unlocked again, everything is where it belongs.
     clock.later_s = 2 * HOUR
     async with holding(protected.url, tmp_path, clock) as credentials:
@@ -486,7 +516,16 @@ async def test_a_disk_that_is_full_does_not_take_the_token_away(
             assert await call(protected.url, credentials) == 200
         clock.later_s = 3 * HOUR
         assert await call(protected.url, credentials) == 200
-    assert await authority.refreshes() == 3
+        assert await authority.refreshes() == 3
+        assert kept(protected.url, tmp_path).access == protected.seen[-1]
+        # What a person has put there since is not.
+        with monkeypatch.context() as patch:
+            patch.setattr(Shelf, "keep", full)
+            clock.later_s = 4 * HOUR
+            assert await call(protected.url, credentials) == 200
+        await logout(protected.url, tmp_path)
+        await log_in(protected.url, tmp_path, wall=clock.wall)
+        assert await call(protected.url, credentials) == 200
     assert kept(protected.url, tmp_path).access == protected.seen[-1]
 
 

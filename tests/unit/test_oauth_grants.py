@@ -36,7 +36,7 @@ def grant(lifetime_s: float | None) -> Grant:
         (30, 23, False, False),
         (30, 25, True, False),
         (3600, -30, False, False),
-        (3600, -3600, True, True),
+        (3600, -3600, True, False),
         (None, 10**9, False, False),
     ],
 )
@@ -59,6 +59,7 @@ def test_what_cannot_be_renewed_is_used_to_its_end() -> None:
     ends = msgspec.structs.replace(renews, refresh=None)
     assert renews.needs_another(NOW + HOUR - 1) and not ends.needs_another(NOW + HOUR - 1)
     assert ends.needs_another(NOW + HOUR)
+    assert renews.needs_another(NOW - HOUR) and not ends.needs_another(NOW - HOUR), "the clock was put back"
 
 
 def test_a_rotated_refresh_token_takes_the_place_of_the_old_one() -> None:
@@ -68,6 +69,7 @@ def test_a_rotated_refresh_token_takes_the_place_of_the_old_one() -> None:
     assert (rotated.expires_at, rotated.issuer) == (NOW + 69, kept.issuer)
     stays = rotated.renewed(Tokens(access="a3"), NOW + 10)
     assert (stays.refresh, stays.scopes, stays.expires_at) == ("r2", ("x",), None)
+    assert kept.generation < rotated.generation < stays.generation
 
 
 def test_nothing_shows_itself() -> None:

@@ -21,7 +21,7 @@ from mooring.oauth.challenges import bearer_of
 from mooring.oauth.fetching import INTERNET, Network, server_of, shown
 from mooring.oauth.grants import About, Grant, united
 from mooring.oauth.keeping import Shelf, aside
-from mooring.oauth.renewing import LoginNeeded, renewed
+from mooring.oauth.renewing import Held, LoginNeeded, renewed
 from mooring.wire.http import Headers
 
 __all__ = ["OAuthCredentials"]
@@ -51,7 +51,7 @@ class OAuthCredentials:
         self._wall = wall
         self._clock = clock
         self._shelf = Shelf(state, wall)
-        self._grant: Grant | None = None
+        self._held: Held | None = None
         self._stamp: tuple[int, int] | None = None
         self._looking = asyncio.Lock()
         self._renewing: asyncio.Task[bool] | None = None
@@ -64,6 +64,10 @@ class OAuthCredentials:
 
     def __repr__(self) -> str:
         return f"<OAuthCredentials for {shown(self._server)}>"
+
+    @property
+    def _grant(self) -> Grant | None:
+        return self._held.grant if self._held is not None else None
 
     @property
     def headers(self) -> Headers:
@@ -125,18 +129,16 @@ class OAuthCredentials:
                 return
             self._stamp = stamp
             if grant is not None:
-                self._adopt(grant)
+                self._adopt(self._held.beside(grant) if self._held is not None else Held(grant))
                 return
-            self._grant = None
+            self._held = None
             why = (about and about.login_needed) or "nobody has logged in"
             self._say(LoginNeeded(self._server, self._name, why))
 
-    def _adopt(self, grant: Grant) -> None:
-        if self._grant is not None and self._grant.obtained_at > grant.obtained_at:
-            return  # ours could not be kept
-        if self._grant is not None and self._grant.access != grant.access:
+    def _adopt(self, held: Held) -> None:
+        if self._grant is not None and self._grant.access != held.grant.access:
             self._changed_at = self._clock()
-        self._grant = grant
+        self._held = held
         self.problem = None
 
     def _renew(self, refused: str | None) -> asyncio.Task[bool]:
@@ -148,9 +150,9 @@ class OAuthCredentials:
     async def _run(self, refused: str | None) -> bool:
         before = self._grant
         try:
-            grant = await renewed(
+            held = await renewed(
                 self._server,
-                before,
+                self._held,
                 refused,
                 name=self._name,
                 shelf=self._shelf,
@@ -159,15 +161,15 @@ class OAuthCredentials:
                 wall=self._wall,
             )
         except LoginNeeded as error:
-            self._grant = None
+            self._held = None
             self._say(error)
             return False
         except MooringError as error:
             self._failed_at = self._clock()
             self._say(error)
             return False
-        self._adopt(grant)
-        if is_another := before is None or grant.access != before.access:
+        self._adopt(held)
+        if is_another := before is None or held.grant.access != before.access:
             log.info("the token for %s was renewed", shown(self._server), extra={"event": "token_renewed"})
         return is_another
 

@@ -71,6 +71,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scopes: tuple[str, ...] = ()
     obtained_at: float
     lifetime_s: float | None = None
+    generation: int = 0
+    """More than that of the one before it. (A clock does not tell which is later: it may be put back.)"""
 
     def __repr__(self) -> str:
         return f"<Grant of {self.issuer} for {self.resource}>"
@@ -82,21 +84,18 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def is_expired(self, now: float) -> bool:
         """Is it of no use any more?"""
-        return self.lifetime_s is not None and self._is_older_than(self.lifetime_s, now)
+        return self.expires_at is not None and now >= self.expires_at
 
     def is_due(self, now: float) -> bool:
-        """Is it time for another?"""
+        """Is it time for another? Also if the clock was put back to before it was obtained: nobody knows."""
         if self.lifetime_s is None:
             return False
-        return self._is_older_than(self.lifetime_s - min(MARGIN_S, self.lifetime_s / SHORT_LIVED), now)
+        due_after_s = self.lifetime_s - min(MARGIN_S, self.lifetime_s / SHORT_LIVED)
+        return not -MARGIN_S <= now - self.obtained_at < due_after_s
 
     def needs_another(self, now: float) -> bool:
         """Is it time to do something? One that cannot be renewed is used to its end."""
         return self.is_due(now) if self.refresh is not None else self.is_expired(now)
-
-    def _is_older_than(self, age_s: float, now: float) -> bool:
-        """True also if the clock was put back to before it was obtained: then nobody knows."""
-        return not -MARGIN_S <= now - self.obtained_at < age_s
 
     def renewed(self, tokens: Tokens, now: float) -> Self:
         """With what a refresh gave; the refresh token stays if there is no other (RFC 6749 §6)."""
@@ -107,6 +106,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             scopes=self.scopes if tokens.scopes is None else tokens.scopes,
             obtained_at=now,
             lifetime_s=tokens.lifetime_s,
+            generation=self.generation + 1,
         )
 
 
@@ -128,6 +128,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """There is a refresh token."""
     login_needed: str | None = None
     """Why, if it is."""
+    generation: int = 0
+    """Of the last grant."""
 
 
 def united(*lists: tuple[str, ...]) -> tuple[str, ...]:

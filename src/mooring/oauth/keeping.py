@@ -5,7 +5,7 @@
 
 Invariants:
 - A grant is in the keyring if that takes it and gives it back at the login, or else in the file. If there are
-  two, because the keyring was locked in between, the later one counts.
+  two, because the keyring was locked in between, the one of the later generation counts.
 - The grant is written before what is told of it: whoever is killed in between has lost no token.
 - Every method but `stamp` waits for a disk or a keyring: `aside` calls them so that the loop does not wait.
 """
@@ -81,7 +81,8 @@ class Shelf:
                 found.append(kept)
         if not found and trouble is not None:
             raise trouble
-        return max(found, key=lambda grant: grant.obtained_at, default=None)
+        # (Those of one generation were kept before there were any.)
+        return max(found, key=lambda grant: (grant.generation, grant.obtained_at), default=None)
 
     def keep(self, grant: Grant, about: About, *, anew: bool = False) -> None:
         """Have that token, where the one before it was; `anew`: in the best place. Raises MooringError."""
@@ -95,11 +96,11 @@ class Shelf:
     def drop(self, server: str, about: About | None) -> None:
         """Have no token for that server, and tell that of it. Raises MooringError."""
         self._remove(IN_FILE, server)
+        if about is not None:
+            self._put(ABOUT, server, about)
+        self._remove(IN_KEYRING, server)  # late: it may be locked
         if about is None:
             self._remove(ABOUT, server)
-        else:
-            self._put(ABOUT, server, about)
-        self._remove(IN_KEYRING, server)  # last: it may be locked
 
     def about(self, server: str) -> About | None:
         """What may be told. Raises MooringError."""

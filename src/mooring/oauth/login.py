@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
+
 from mooring.errors import MooringError, UserError
 from mooring.oauth.bounds import LOGIN_S, MOST_ROUNDS
 from mooring.oauth.discovery import Discovered, discover
@@ -120,8 +122,10 @@ async def login(
         except Refused as error:
             if last or errand.given(found.authority) or error.refusal.code != "invalid_client":
                 raise
-    about = told_of(grant, About(server=server, is_given=client.id is not None))
     async with errand.shelf.locked(server):
+        last_known = await aside(lambda: errand.shelf.about(server))
+        grant = msgspec.structs.replace(grant, generation=(last_known.generation if last_known else 0) + 1)
+        about = told_of(grant, About(server=server, is_given=client.id is not None))
         await aside(lambda: errand.shelf.keep(grant, about, anew=True))
     return LoggedIn(grant.issuer, grant.scopes, grant.expires_at, grant.refresh is not None)
 

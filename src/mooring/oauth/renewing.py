@@ -8,6 +8,7 @@ since it may have made the old refresh token useless.
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +18,7 @@ from mooring.oauth.fetching import Fetcher, Network, shown
 from mooring.oauth.grants import About, Grant, Tokens
 from mooring.oauth.keeping import Shelf, aside
 
-__all__ = ["LoginNeeded", "renewed", "told_of"]
+__all__ = ["Held", "LoginNeeded", "renewed", "told_of"]
 
 log = logging.getLogger("mooring.oauth")
 
@@ -34,6 +35,18 @@ class LoginNeeded(UserError):
         )
 
 
+class Held(NamedTuple):
+    """The grant that a process goes by."""
+
+    grant: Grant
+    unkept_for: Grant | None = None
+    """It could not be kept: what is on the shelf in its place."""
+
+    def beside(self, kept: Grant) -> "Held":
+        """The one to go by when that is on the shelf: what anybody has put there since is later than ours."""
+        return self if self.unkept_for == kept else Held(kept)
+
+
 def told_of(grant: Grant, before: About | None = None) -> About:
     """What may be told of a grant; what only a login changes is as it was."""
     before = before or About(server=grant.server)
@@ -46,12 +59,13 @@ def told_of(grant: Grant, before: About | None = None) -> About:
         expires_at=grant.expires_at,
         renews=grant.refresh is not None,
         login_needed=None,
+        generation=grant.generation,
     )
 
 
 async def renewed(
     server: str,
-    ours: Grant | None,
+    ours: Held | None,
     refused: str | None,
     *,
     name: str,
@@ -59,24 +73,23 @@ async def renewed(
     ca_file: Path | None,
     network: Network,
     wall: Callable[[], float],
-) -> Grant:
+) -> Held:
     """A grant that is not due, and whose token is not `refused`. Raises LoginNeeded, MooringError.
 
-    `ours` is what the caller has, which is later than what is on the shelf if it could not be kept.
+    `ours` is what the caller has.
     """
     async with shelf.locked(server):
-        grant = await aside(lambda: shelf.grant(server))
+        kept = await aside(lambda: shelf.grant(server))
         about = await aside(lambda: shelf.about(server))
-        if grant is None:
+        if kept is None:
             raise LoginNeeded(server, name, (about and about.login_needed) or "nobody has logged in")
-        if ours is not None and ours.obtained_at > grant.obtained_at:
-            grant = ours
-        began_at = wall()
+        held = ours.beside(kept) if ours is not None else Held(kept)
+        grant, began_at = held.grant, wall()
         if grant.access != refused and not grant.needs_another(began_at):
-            return grant
+            return held
         outcome = await _refreshed(grant, Fetcher(server, ca_file, network), shelf)
         if isinstance(outcome, Tokens):
-            return await _kept(grant.renewed(outcome, began_at), about, shelf)
+            return await _keep(grant.renewed(outcome, began_at), kept, about, shelf)
         needed = msgspec.structs.replace(told_of(grant, about), login_needed=outcome, renews=False)
         await aside(lambda: shelf.drop(server, needed))
     raise LoginNeeded(server, name, outcome)
@@ -96,10 +109,11 @@ async def _refreshed(grant: Grant, fetcher: Fetcher, shelf: Shelf) -> Tokens | s
         return error.refusal.text
 
 
-async def _kept(grant: Grant, about: About | None, shelf: Shelf) -> Grant:
+async def _keep(grant: Grant, before: Grant, about: About | None, shelf: Shelf) -> Held:
     try:
         await aside(lambda: shelf.keep(grant, told_of(grant, about)))
     except MooringError as error:
         # Good for as long as this process lives, which is better than nothing.
         log.error("the renewed login could not be kept: %s", error.message, extra={"event": "login_unkept"})
-    return grant
+        return Held(grant, unkept_for=before)
+    return Held(grant)

@@ -33,6 +33,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
     unready = 0
+    unready_status = 503
+    bare_status = 400
     as_json = False
     is_closing = False
     path = "/mcp"
@@ -49,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.server.unready > 0:
             self.server.unready -= 1
-            self._head(503, 0)
+            self._head(self.server.unready_status, 0)
             return
         message = json.loads(body)
         method, session = message.get("method"), self.headers.get("Mcp-Session-Id")
@@ -58,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
         elif method == "initialize":
             self._initialize(message)
         elif session not in SESSIONS:
-            self._head(404 if session else 400, 0)
+            self._head(404 if session else self.server.bare_status, 0)
         elif "id" not in message:
             self._head(202, 0)
         elif method == "tools/call":
@@ -151,7 +153,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--late", type=float, default=0.0, help="listen after so many seconds")
-    parser.add_argument("--unready", type=int, default=0, help="answer 503 so many times")
+    parser.add_argument("--unready", type=int, default=0, help="answer --unready-status so many times")
+    parser.add_argument("--unready-status", type=int, default=503)
+    parser.add_argument("--bare-status", type=int, default=400, help="to what is of no session")
     parser.add_argument("--never", action="store_true", help="do not listen at all")
     parser.add_argument("--exit", type=int, help="exit at once with this status")
     parser.add_argument("--path", default=Server.path)
@@ -172,6 +176,7 @@ def main() -> None:
         time.sleep(3600)
     server = Server((asked.host, port), Handler)
     server.unready, server.as_json, server.path = asked.unready, asked.json, asked.path
+    server.unready_status, server.bare_status = asked.unready_status, asked.bare_status
     server.serve_forever()
     threading.Event().wait()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mooring.remote.options import ServedOptions
-from mooring.workloads import remote_instance
+from mooring.workloads import remote_instance, served_program
 from mooring.workloads.served_instance import REMEMBERED_LINES
 from tests.hosting import Host, hosting
 from tests.mcp_client import Json, McpClient, client_of
@@ -49,9 +49,16 @@ async def error_of(stream: Any) -> Json:
     return error
 
 
-@pytest.mark.parametrize("how", ["--json", "--late=0.5", "--unready=5", "--detached", "--path=/mcp"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("--json", "--late=0.5", "--detached", "--path=/mcp"),
+        *(f"--unready=9 --unready-status={status}" for status in (200, 404, 405, 500, 503)),
+        *(f"--unready=5 --bare-status={status}" for status in (401, 404, 500)),
+    ],
+)
 async def test_it_is_spoken_to_as_soon_as_it_can_be(how: str) -> None:
-    async with serving(how) as host, client_of(host.port) as client, client_of(host.port) as other:
+    async with serving(*how.split()) as host, client_of(host.port) as client, client_of(host.port) as other:
         assert await client.text("echo", text="hi") == "hi"
         seen = await about(client)
         assert alive(seen["pid"]) and (await about(other))["pid"] == seen["pid"], "one for all"
@@ -208,9 +215,12 @@ async def test_one_that_listens_elsewhere_is_the_same() -> None:
         await until(lambda: any("cannot be used" in record.getMessage() for record in host.records))
 
 
-async def test_one_at_another_path_is_told_of() -> None:
+async def test_one_at_another_path_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_program, "STRANGE_S", 0.5)
     async with serving("--path=/other") as host:
         await until(lambda: any("cannot be used" in record.getMessage() for record in host.records))
+        [told] = [record for record in host.records if "cannot be used" in record.getMessage()]
+        assert "404" in told.getMessage()
     async with (
         serving("--path=/other", served=ServedOptions(port_env="PORT", path="/other")) as host,
         client_of(host.port) as client,

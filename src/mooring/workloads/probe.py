@@ -16,11 +16,11 @@ from mooring.wire.lines import LongLine
 from mooring.wire.memory import Handshake, expect_handshake
 from mooring.wire.revisions import LATEST
 
-__all__ = ["Deaf", "Probe"]
+__all__ = ["INTRODUCTION", "Deaf", "Probe"]
 
 log = logging.getLogger("mooring.workload")
 
-_PARAMS = (
+INTRODUCTION = (
     b'{"protocolVersion":"' + LATEST.encode() + b'","capabilities":{},'
     b'"clientInfo":{"name":"mooring","title":"Mooring readiness check","version":"1"}}'
 )
@@ -53,7 +53,7 @@ class Probe(Deaf):
     async def speak(self, channel: Channel, timeout_s: float) -> Handshake:
         """What the server says of itself. Raises ServerFailed."""
         channel.attach(self)
-        line = jsonrpc.request("mooring-probe", "initialize", _PARAMS)
+        line = jsonrpc.request("mooring-probe", "initialize", INTRODUCTION)
         try:
             async with asyncio.timeout(timeout_s):
                 response = await self._requests.ask(channel, line, "mooring-probe")

@@ -1,8 +1,10 @@
 """A program that we have started, and all sessions with it over HTTP.
 
-1. It has a while to begin to listen: until then it is asked again and again, by one for all sessions. What
-   answers 502 to 504 in its place, or cuts the connection, is what stands before it (an engine listens for a
-   container at once), or the program itself, which is not ready.
+1. It has a while to begin: until it answers as an MCP server does it is asked again and again, by one for all
+   sessions. What answers 502 to 504 in its place, or cuts the connection, is what stands before it (an engine
+   listens for a container at once), or the program itself, which is not ready. Its route may be there later
+   than its port: but one that goes on to answer anything else is spoken to, and whoever waits is told what it
+   says.
 2. From then on each session has a conversation with it.
 3. If it listens no more, for about as long as calls wait, it is of no use: `on_deaf`.
 """
@@ -11,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from mooring.errors import RemoteProtocolError
 from mooring.http.client import Client, ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.origin import parse_url
@@ -26,7 +29,9 @@ from mooring.remote.waits import delays_s
 from mooring.wire import jsonrpc
 from mooring.wire.http import Headers
 from mooring.wire.lines import LongLine
+from mooring.wire.verdicts import Meaning, judge
 from mooring.workloads.makers import Instance
+from mooring.workloads.probe import INTRODUCTION
 from mooring.workloads.remote_instance import limits_of
 from mooring.workloads.served_instance import ServedInstance
 
@@ -42,8 +47,16 @@ LAST_WORDS_S = 0.1
 PATIENCE = 0.8
 """Of the time that calls wait: so they can be given to the next program if this one listens no more."""
 NOT_YET = frozenset({502, 503, 504})
+STRANGE_S = 10.0
+"""For one that answers, but not as an MCP server: who gave it a wrong path is waiting to be told."""
+MAX_ANSWER_BYTES = 64 * 1024
+"""Of an answer that may be one of MCP's, which is short."""
+OF_ROUTES = frozenset({404, 405})
+"""Refusals by what knows nothing of MCP; others are about the message."""
 _PING = jsonrpc.request("mooring-ping", "ping")
 """Of no session: it opens none, and changes nothing."""
+_INITIALIZE = jsonrpc.request("mooring-hello", "initialize", INTRODUCTION)
+"""For a server that refuses whatever is of no session in the way of one that is not there."""
 
 
 class Program:
@@ -89,25 +102,36 @@ class Program:
     # 1
 
     async def _open(self) -> None:
+        strange_since: float | None = None
         for delay_s in delays_s(self._policy):
             try:
-                response = await self._look()
+                if await self._is_there():
+                    break
+                now = asyncio.get_running_loop().time()
+                strange_since = strange_since or now
+                if now - strange_since >= STRANGE_S:
+                    break
             except (NotSent, AnswerLost) as error:
                 log.debug("%s: %s", self.instance.title, error.message)
-            else:
-                response.close()
-                if response.status not in NOT_YET:
-                    break
             await asyncio.sleep(delay_s)
         self.is_open = True
         for session in self.sessions.values():
             session.open(self._converse(session))
 
-    async def _look(self) -> ClientResponse:
+    async def _is_there(self) -> bool:
+        """Is it an MCP server that answers? Raises NotSent, AnswerLost: nobody does."""
         endpoint = Endpoint(self._client, self._target, _Nobody(), self._policy)
+        span_s = self._policy.note_timeout_s
         if self._options.transport == "sse":
-            return await endpoint.get(Standing(), "")
-        return await endpoint.post(_PING, [], head_timeout_s=self._policy.note_timeout_s)
+            return await _is_of_mcp(await endpoint.get(Standing(), ""), span_s)
+        if await _is_of_mcp(await endpoint.post(_PING, [], head_timeout_s=span_s), span_s):
+            return True
+        response = await endpoint.post(_INITIALIZE, [], head_timeout_s=span_s)
+        if not await _is_of_mcp(response, span_s):
+            return False
+        if (session := response.header(b"mcp-session-id")) is not None:
+            (await endpoint.delete(Standing(session=session))).close()
+        return True
 
     # 2
 
@@ -183,6 +207,31 @@ class Program:
     def on_gone(self, exit: ExitLike) -> None:
         """It has exited."""
         self._tell_gone(self, exit)
+
+
+async def _is_of_mcp(response: ClientResponse, span_s: float) -> bool:
+    """Closes it. Raises AnswerLost: it is nobody's."""
+    if response.status in NOT_YET:
+        response.close()
+        raise AnswerLost(f"it is not ready (HTTP status {response.status})")
+    try:
+        kind = response.header(b"content-type") or b""
+        meaning = judge(response.status, kind, None, in_session=False).meaning
+        if meaning in (Meaning.EVENTS, Meaning.ACCEPTED):
+            return True
+        if response.status >= 500:
+            return False
+        if response.status >= 400 and response.status not in OF_ROUTES:
+            return True
+        async with asyncio.timeout(span_s):
+            body = await response.read(MAX_ANSWER_BYTES)
+        if meaning is not Meaning.JSON:
+            return jsonrpc.parse_refusal(body) is not None
+        return jsonrpc.parse(body).is_response
+    except (RemoteProtocolError, TimeoutError):
+        return False
+    finally:
+        response.close()
 
 
 class _Nobody:

@@ -6,8 +6,8 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 import trustme
 
 from mooring.errors import UserError
+from mooring.http import client_racing
 from mooring.http.client import Client
 from mooring.http.client_errors import NoPlace, NotSent, NotTrusted
 from mooring.http.client_limits import ClientLimits
@@ -27,7 +28,7 @@ from tests.faults.test_runtimes_start import free_descriptors
 from tests.forward_proxy import forward_proxy
 from tests.http_client import Held, echo, serving
 from tests.raw_server import Asked, Wire, answer, raw_server
-from tests.support import on_both_loops, until, within
+from tests.support import on_both_loops, open_descriptors, until, within
 
 BIG = 1 << 30
 NAME = "upstream.test"
@@ -404,6 +405,66 @@ async def test_a_connection_that_is_cut_under_the_handshake() -> None:
     tls = ssl.create_default_context()
     assert await code_of(Origin(host="127.0.0.1", port=port, tls=tls)) == "reset"
     server.close()
+
+
+# Names with several addresses ----------------------------------------------------------------
+
+
+@contextmanager
+def dead(port: int) -> Iterator[tuple[str, int]]:
+    """An address where whoever connects hears nothing at all."""
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.2", port))
+        full.listen(0)
+        for _ in range(4):  # its queue is full
+            one = stack.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        yield full.getsockname()
+
+
+def lead_to(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[str, int]) -> None:
+    async def found(_host: str, _port: int) -> list[tuple[int, Any]]:
+        return [(socket.AF_INET, address) for address in addresses]
+
+    monkeypatch.setattr(client_racing, "_addresses", found)
+
+
+@on_both_loops
+async def test_an_address_that_is_dead_does_not_stand_before_one_that_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    async with serving(echo, tls=authority.server(NAME)) as served:
+        tls = ssl.create_default_context(cafile=str(authority.ca_file))
+        with dead(served.port) as first:
+            lead_to(monkeypatch, first, first, ("127.0.0.1", served.port))
+            async with client_of(Origin(host=NAME, port=served.port, tls=tls)) as client:
+                response = await client.request("POST", "/", [], b"hi")
+                assert (await response.read(BIG)).endswith(b"hi")
+            lead_to(monkeypatch, ("127.0.0.1", served.port), first)
+            async with client_of(Origin(host=NAME, port=served.port, tls=tls)) as client:
+                await client.connect()
+
+
+@on_both_loops
+async def test_of_addresses_that_all_fail_the_one_is_told_that_says_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    lead_to(monkeypatch, ("240.0.0.1", port), ("127.0.0.1", port), ("127.0.0.2", port))
+    assert await code_of(Origin(host=NAME, port=port)) == "refused"
+
+
+@on_both_loops
+async def test_who_stops_waiting_leaves_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    with dead(0) as first:
+        lead_to(monkeypatch, first, first, first)
+        before = open_descriptors()
+        assert await code_of(Origin(host=NAME, port=first[1]), connect_timeout_s=0.6) == "timeout"
+        assert open_descriptors().keys() == before.keys()
 
 
 # Many at once --------------------------------------------------------------------------------

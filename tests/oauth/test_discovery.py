@@ -265,6 +265,20 @@ async def test_of_a_name_with_many_addresses_some_are_tried(world: World) -> Non
     assert len(world.dialled) == MOST_ADDRESSES
 
 
+async def test_an_address_that_is_dead_does_not_stand_before_one_that_is_not(world: World) -> None:
+    world.names["mcp.example.com"] = ["93.184.215.17", PUBLIC["mcp.example.com"]]
+
+    class HalfDeaf(World):
+        async def _dial(self, make: Any, address: str, *arguments: Any) -> ClientConnection:
+            if address == "93.184.215.17":
+                await asyncio.Event().wait()
+            return await super()._dial(make, address, *arguments)
+
+    world.__class__ = HalfDeaf
+    async with world.turning():
+        assert (await discover(SERVER, world.fetcher())).authority.issuer == ISSUER
+
+
 # Where nobody may send us --------------------------------------------------------------------
 
 

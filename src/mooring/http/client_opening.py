@@ -22,10 +22,12 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
+from ipaddress import ip_address
 
 from mooring.http.client_connection import ClientConnection
 from mooring.http.client_errors import AnswerLost, NoPlace, NotSent, NotTrusted
 from mooring.http.client_proxies import ProxyAddress
+from mooring.http.client_racing import connected_socket
 from mooring.http.origin import Origin
 
 __all__ = ["open_connection", "proxy_refusal"]
@@ -79,9 +81,21 @@ class _Steps:
         elif origin.proxy is not None:
             connection = await self._through(origin.proxy)
         else:
+            connection = await self._connect(origin.host, origin.port, origin.tls)
+        return connection
+
+    async def _connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> ClientConnection:
+        if _is_address(host):
+            _, connection = await self._loop.create_connection(self._make, host, port, ssl=tls)
+            return connection
+        connected = await connected_socket(host, port)
+        try:
             _, connection = await self._loop.create_connection(
-                self._make, origin.host, origin.port, ssl=origin.tls
+                self._make, sock=connected, ssl=tls, server_hostname=host if tls is not None else None
             )
+        except BaseException:
+            connected.close()
+            raise
         return connection
 
     async def _through(self, proxy: ProxyAddress) -> ClientConnection:
@@ -89,9 +103,7 @@ class _Steps:
         origin, server = self._origin, self.where
         self.where = f"the proxy {proxy}"
         self.hint = f"{proxy.variable} names this proxy; NO_PROXY names hosts that are reached without"
-        _, connection = await self._loop.create_connection(
-            self._make, proxy.host, proxy.port, ssl=origin.proxy_tls
-        )
+        connection = await self._connect(proxy.host, proxy.port, origin.proxy_tls)
         if origin.tls is None:
             return connection
         try:
@@ -128,6 +140,14 @@ def proxy_refusal(proxy: ProxyAddress, there: str, status: int) -> NotSent:
     )
     text = f"the proxy {proxy} refuses the way to {there} (HTTP status {status})"
     return NotSent(text, code="proxy_refused", hint=hint)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _reason(error: OSError | UnicodeError) -> tuple[str, str]:

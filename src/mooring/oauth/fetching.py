@@ -13,11 +13,12 @@ Invariants:
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 from mooring import __version__
@@ -27,6 +28,7 @@ from mooring.http.client_errors import BadAnswer, NoAnswer, NotSent, NotTrusted
 from mooring.http.client_limits import ClientLimits
 from mooring.http.client_opening import open_connection
 from mooring.http.client_proxies import NO_PROXIES, Proxies
+from mooring.http.client_racing import first_of
 from mooring.http.origin import Origin, parse_url
 from mooring.oauth.addresses import Kind, kind_of, may_name, nearest
 from mooring.oauth.bounds import MAX_ANSWER_BYTES, MOST_ADDRESSES, MOST_REDIRECTS, REQUEST_S
@@ -54,7 +56,8 @@ class Answer:
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Dial = Callable[
-    [Callable[[], ClientConnection], str, int, ssl.SSLContext | None, str], Awaitable[ClientConnection]
+    [Callable[[], ClientConnection], str, int, ssl.SSLContext | None, str],
+    Coroutine[Any, Any, ClientConnection],
 ]
 
 
@@ -161,21 +164,26 @@ class Fetcher:
 
         if _is_through_proxy(origin):
             return await open_connection(origin, REQUEST_S, make)
-        where, reason = origin.authority, "no address"
-        for address in addresses:
-            try:
-                return await self._network.dial(make, address, origin.port, origin.tls, origin.host)
-            except ssl.SSLCertVerificationError as error:
-                hint = "give the authority that signed it with --ca-file PATH, if you trust it"
-                words = f"{where}: its certificate is not good: {error.verify_message}"
-                raise NotTrusted(words, hint=hint) from None
-            except ssl.SSLError as error:
-                raise NotTrusted(f"{where}: no TLS: {error.reason or error}") from None
-            except OSError as error:
-                # asyncio puts its own words before the system's.
-                is_refused = isinstance(error, ConnectionRefusedError)
-                reason = "connection refused" if is_refused else error.strerror or "it cannot be reached"
-        raise NotSent(f"{where}: {reason}")
+        where = origin.authority
+        try:
+            return await first_of(
+                [
+                    partial(self._network.dial, make, address, origin.port, origin.tls, origin.host)
+                    for address in addresses
+                ],
+                ClientConnection.abort,
+            )
+        except ssl.SSLCertVerificationError as error:
+            hint = "give the authority that signed it with --ca-file PATH, if you trust it"
+            words = f"{where}: its certificate is not good: {error.verify_message}"
+            raise NotTrusted(words, hint=hint) from None
+        except ssl.SSLError as error:
+            raise NotTrusted(f"{where}: no TLS: {error.reason or error}") from None
+        except OSError as error:
+            # asyncio puts its own words before the system's.
+            is_refused = isinstance(error, ConnectionRefusedError)
+            reason = "connection refused" if is_refused else error.strerror or "it cannot be reached"
+            raise NotSent(f"{where}: {reason}") from None
 
     # What may be asked ------------------------------------------------------------------------
 

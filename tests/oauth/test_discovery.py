@@ -24,7 +24,7 @@ from mooring.oauth.addresses import Kind, kind_of
 from mooring.oauth.bounds import MAX_ANSWER_BYTES, MOST_ADDRESSES, MOST_REDIRECTS
 from mooring.oauth.discovery import discover
 from mooring.oauth.endpoints import Refused, refresh, revoke
-from mooring.oauth.fetching import Fetcher, Network
+from mooring.oauth.fetching import Fetcher, Network, TlsFiles
 from mooring.oauth.grants import Grant, Identity
 from tests.forward_proxy import forward_proxy
 from tests.http_client import echo, serving
@@ -108,7 +108,7 @@ class World:
         return Network(self._resolve, self._dial)
 
     def fetcher(self, server: str = SERVER) -> Fetcher:
-        return Fetcher(server, self.ca_file, self.network)
+        return Fetcher(server, TlsFiles(self.ca_file), self.network)
 
     async def _resolve(self, host: str, port: int) -> list[str]:
         self.looked_up.append(host)
@@ -207,16 +207,16 @@ async def test_a_certificate_must_be_that_of_the_name(world: World) -> None:
         with pytest.raises(NotTrusted):
             await discover(SERVER, world.fetcher())
         with pytest.raises(NotTrusted):
-            await discover(SERVER, Fetcher(SERVER, None, world.network))
+            await discover(SERVER, Fetcher(SERVER, network=world.network))
 
 
 async def test_what_speaks_no_tls_is_told(world: World) -> None:
     async with serving(echo) as served, within():
         url = f"https://127.0.0.1:{served.port}/mcp"
         with pytest.raises(NotTrusted, match="no TLS"):
-            await discover(url, Fetcher(url, world.ca_file))
+            await discover(url, Fetcher(url, TlsFiles(world.ca_file)))
     with pytest.raises(UserError) as caught:
-        await discover(SERVER, Fetcher(SERVER, Path("/nowhere.pem"), world.network))
+        await discover(SERVER, Fetcher(SERVER, TlsFiles(Path("/nowhere.pem")), world.network))
     assert caught.value.code == "ca_file_unusable"
 
 
@@ -240,7 +240,7 @@ async def test_a_name_without_an_address_or_an_answer_is_told(
         return []
 
     with pytest.raises(NotSent, match="not found within"):
-        await discover(SERVER, Fetcher(SERVER, None, Network(resolve=silent)))
+        await discover(SERVER, Fetcher(SERVER, network=Network(resolve=silent)))
 
 
 async def test_a_name_that_nobody_knows_is_told(world: World) -> None:
@@ -558,10 +558,68 @@ async def test_what_is_public_goes_through_the_proxy(world: World) -> None:
     async with world.turning(), forward_proxy(mcp_example_com=world.port, as_example_com=world.port) as proxy:
         proxies = Proxies.from_environment({"https_proxy": f"http://127.0.0.1:{proxy.port}"})
         network = world.network._replace(proxies=proxies)
-        found = await discover(SERVER, Fetcher(SERVER, world.ca_file, network))
+        found = await discover(SERVER, Fetcher(SERVER, TlsFiles(world.ca_file), network))
         assert found.authority.issuer == ISSUER and world.dialled == []
         tunnels = {(asked.method, asked.target) for asked in proxy.asked}
         assert tunnels == {("CONNECT", "mcp.example.com:443"), ("CONNECT", "as.example.com:443")}
         for place in ("https://inner.example.com/", "https://10.0.0.1/", "http://as.example.com/"):
             with pytest.raises(MooringError):
-                await Fetcher(SERVER, world.ca_file, network).check(place)
+                await Fetcher(SERVER, TlsFiles(world.ca_file), network).check(place)
+
+
+# TLS -----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def encrypted(
+    script: Callable[[Asked, Wire], Awaitable[bytes | None]],
+    authority: trustme.CA,
+    *,
+    asks: ssl.VerifyMode,
+    of: trustme.CA,
+) -> AsyncIterator[str]:
+    """An origin that asks clients for a certificate."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    of.configure_trust(tls)
+    tls.verify_mode = asks
+    server = RawServer(script)
+    server._server = await asyncio.start_server(server._serve, "127.0.0.1", 0, ssl=tls)
+    try:
+        async with within():
+            yield f"https://127.0.0.1:{server._server.sockets[0].getsockname()[1]}"
+    finally:
+        await server.close()
+
+
+async def test_the_servers_own_authority_and_our_certificate_are_not_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, public = trustme.CA(), trustme.CA()
+    private.cert_pem.write_to_path(str(tmp_path / "private.pem"))
+    public.cert_pem.write_to_path(str(tmp_path / "system.pem"))
+    private.issue_cert("me").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "me.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
+    documents: dict[str, dict[str, Any]] = {}
+    certificates: dict[str, Any] = {}
+
+    async def respond(asked: Asked, wire: Wire) -> bytes:
+        origin = f"https://{asked.headers['host']}"
+        certificates[origin] = wire.writer.get_extra_info("peercert")
+        return challenge(f"{origin}/document") if asked.method == "POST" else answer(documents[origin])
+
+    async with (
+        encrypted(respond, public, asks=ssl.CERT_OPTIONAL, of=private) as issuer,
+        encrypted(respond, private, asks=ssl.CERT_REQUIRED, of=private) as server,
+    ):
+        documents[server] = {"resource": f"{server}/mcp", "authorization_servers": [issuer]}
+        places = {name: f"{issuer}/{name}" for name in ("authorization_endpoint", "token_endpoint")}
+        documents[issuer] = authorization_server(issuer=issuer, **places)
+        tls = TlsFiles(tmp_path / "private.pem", tmp_path / "me.pem")
+        found = await discover(f"{server}/mcp", Fetcher(f"{server}/mcp", tls))
+        assert found.authority.issuer == issuer
+        assert certificates[server] and not certificates[issuer]
+        with pytest.raises(NotTrusted):  # by the system's authorities the server is not known
+            await Fetcher(f"{issuer}/mcp").get(f"{server}/document")
+        with pytest.raises(NotTrusted):  # nor by itself is who is known to the system
+            await Fetcher(f"{issuer}/mcp", tls).get(f"{issuer}/document")

@@ -2,6 +2,7 @@
 
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
@@ -61,8 +62,11 @@ def parse_url(
     client_cert: Path | None = None,
     client_key: Path | None = None,
     proxies: Proxies = NO_PROXIES,
+    beside_system: bool = False,
 ) -> tuple[Origin, str]:
     """The server, and the target of requests. Raises UserError that says what to write instead.
+
+    `beside_system`: the system's authorities are trusted too if there is a `ca_file`.
 
     `client_cert` (PEM): who we are, for a server that asks; its key is in the same file, or in `client_key`.
     """
@@ -93,9 +97,10 @@ def parse_url(
             hint="give an https:// URL, the certificate, and its key",
         )
     port = port or DEFAULT_PORTS[parts.scheme]
-    tls = client_context(ca_file, client_cert, client_key) if parts.scheme == "https" else None
+    trusted = partial(client_context, ca_file, beside_system=beside_system)
+    tls = trusted(client_cert, client_key) if parts.scheme == "https" else None
     proxy = proxies.find(parts.scheme, host, port)
-    proxy_tls = client_context(ca_file) if proxy is not None and proxy.scheme == "https" else None
+    proxy_tls = trusted() if proxy is not None and proxy.scheme == "https" else None
     return Origin(host=host, port=port, tls=tls, proxy=proxy, proxy_tls=proxy_tls), target
 
 
@@ -128,10 +133,14 @@ def _bad(message: str) -> UserError:
     return UserError(message, code="bad_url", hint=hint)
 
 
-def client_context(ca_file: Path | None, cert: Path | None = None, key: Path | None = None) -> ssl.SSLContext:
-    """TLS 1.2 or newer; trusts the system's authorities, or those in `ca_file` (PEM) alone."""
+def client_context(
+    ca_file: Path | None, cert: Path | None = None, key: Path | None = None, *, beside_system: bool = False
+) -> ssl.SSLContext:
+    """TLS 1.2 or newer; trusts the system's authorities, or those in `ca_file` (PEM) alone, or both."""
     try:
-        context = ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context(cafile=None if beside_system else ca_file)
+        if beside_system and ca_file is not None:
+            context.load_verify_locations(ca_file)
     except OSError as error:  # ssl.SSLError is one too
         reason = "it holds no PEM certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise UserError(

@@ -18,7 +18,7 @@ import msgspec
 from mooring.errors import MooringError, UserError
 from mooring.oauth.bounds import PATIENCE_S, RECENT_S, REST_S
 from mooring.oauth.challenges import bearer_of
-from mooring.oauth.fetching import INTERNET, Network, server_of, shown
+from mooring.oauth.fetching import INTERNET, Network, TlsFiles, server_of, shown
 from mooring.oauth.grants import About, Grant, united
 from mooring.oauth.keeping import Shelf, aside
 from mooring.oauth.renewing import Held, LoginNeeded, renewed
@@ -38,7 +38,7 @@ class OAuthCredentials:
         state: Path,
         *,
         name: str,
-        ca_file: Path | None = None,
+        tls: TlsFiles = TlsFiles(),  # noqa: B008 - a constant
         network: Network = INTERNET,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
@@ -46,7 +46,7 @@ class OAuthCredentials:
         """`name` is what the server is called in `mooring login NAME`; `state` is the state directory."""
         self._server = server_of(url)
         self._name = name
-        self._ca_file = ca_file
+        self._tls = tls
         self._network = network
         self._wall = wall
         self._clock = clock
@@ -156,7 +156,7 @@ class OAuthCredentials:
                 refused,
                 name=self._name,
                 shelf=self._shelf,
-                ca_file=self._ca_file,
+                tls=self._tls,
                 network=self._network,
                 wall=self._wall,
             )

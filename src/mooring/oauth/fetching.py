@@ -32,10 +32,10 @@ from mooring.http.client_racing import first_of
 from mooring.http.origin import Origin, parse_url
 from mooring.oauth.addresses import Kind, kind_of, may_name, nearest
 from mooring.oauth.bounds import MAX_ANSWER_BYTES, MOST_ADDRESSES, MOST_REDIRECTS, REQUEST_S
-from mooring.oauth.metadata import canonical
+from mooring.oauth.metadata import canonical, origin_of
 from mooring.wire.http import Headers
 
-__all__ = ["INTERNET", "Answer", "Fetcher", "Network", "server_of", "shown", "through"]
+__all__ = ["INTERNET", "Answer", "Fetcher", "Network", "TlsFiles", "server_of", "shown", "through"]
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AGENT = f"mooring/{__version__}".encode()
@@ -88,6 +88,15 @@ class Network(NamedTuple):
 INTERNET = Network()
 
 
+class TlsFiles(NamedTuple):
+    """How we and the MCP server know each other. Others get no certificate of ours to see."""
+
+    ca_file: Path | None = None
+    """Whom we trust there; at others' beside the authorities of this system."""
+    client_cert: Path | None = None
+    client_key: Path | None = None
+
+
 def through(proxies: Proxies) -> Network:
     """The internet, by way of these."""
     return INTERNET._replace(proxies=proxies)
@@ -111,9 +120,9 @@ def server_of(url: str) -> str:
 class Fetcher:
     """For one errand on behalf of one MCP server: what it names is judged by where it is itself."""
 
-    def __init__(self, server: str, ca_file: Path | None = None, network: Network = INTERNET) -> None:
+    def __init__(self, server: str, tls: TlsFiles = TlsFiles(), network: Network = INTERNET) -> None:  # noqa: B008 - a constant
         self._server = server
-        self._ca_file = ca_file
+        self._tls = tls
         self._network = network
         self._known: dict[tuple[str, int], list[str]] = {}
 
@@ -188,10 +197,20 @@ class Fetcher:
     # What may be asked ------------------------------------------------------------------------
 
     def _parsed(self, url: str) -> tuple[Origin, str]:
+        ca_file, cert, key = self._tls
         try:
-            origin, target = parse_url(url, self._ca_file, proxies=self._network.proxies)
+            is_its_own = origin_of(url) == origin_of(self._server)
+        except ValueError:
+            is_its_own = False
+        try:
+            if is_its_own:
+                origin, target = parse_url(
+                    url, ca_file, client_cert=cert, client_key=key, proxies=self._network.proxies
+                )
+            else:
+                origin, target = parse_url(url, ca_file, beside_system=True, proxies=self._network.proxies)
         except UserError as error:
-            if error.code in ("ca_file_unusable", "bad_proxy"):
+            if error.code not in ("bad_url", "secret_in_url"):
                 raise
             raise _unusable("it names an address that is no URL of http or https") from None
         if origin.unix is not None:

@@ -18,7 +18,7 @@ from mooring.errors import MooringError, UserError
 from mooring.oauth.bounds import LOGIN_S, MOST_ROUNDS
 from mooring.oauth.discovery import Discovered, discover
 from mooring.oauth.endpoints import Refused, auth_method, exchange, register, revoke
-from mooring.oauth.fetching import INTERNET, Fetcher, Network, server_of
+from mooring.oauth.fetching import INTERNET, Fetcher, Network, TlsFiles, server_of
 from mooring.oauth.grants import About, Grant, Identity, Registration, Tokens, united
 from mooring.oauth.keeping import Shelf, aside
 from mooring.oauth.metadata import AuthorizationServer
@@ -99,7 +99,7 @@ async def login(
     *,
     show: Callable[[str], None],
     client: ClientGiven = ClientGiven(),  # noqa: B008 - a constant
-    ca_file: Path | None = None,
+    tls: TlsFiles = TlsFiles(),  # noqa: B008 - a constant
     timeout_s: float = LOGIN_S,
     network: Network = INTERNET,
     wall: Callable[[], float] = time.time,
@@ -110,7 +110,7 @@ async def login(
     if the authorization server has forgotten us. Raises MooringError.
     """
     server = server_of(url)
-    errand = _Errand(server, Shelf(state, wall), Fetcher(server, ca_file, network), client, wall)
+    errand = _Errand(server, Shelf(state, wall), Fetcher(server, tls, network), client, wall)
     found = await discover(server, errand.fetcher)
     before = await aside(lambda: errand.shelf.about(server))
     _check_given(client, before, found.authority)
@@ -134,7 +134,7 @@ async def logout(
     url: str,
     state: Path,
     *,
-    ca_file: Path | None = None,
+    tls: TlsFiles = TlsFiles(),  # noqa: B008 - a constant
     network: Network = INTERNET,
     wall: Callable[[], float] = time.time,
 ) -> LoggedOut:
@@ -147,7 +147,7 @@ async def logout(
         try:
             grant = await aside(lambda: shelf.grant(server))
             if grant is not None:
-                is_revoked = await revoke(grant, Fetcher(server, ca_file, network))
+                is_revoked = await revoke(grant, Fetcher(server, tls, network))
         except MooringError as error:
             problem = error
         await aside(lambda: shelf.drop(server, None))

@@ -7,14 +7,13 @@ since it may have made the old refresh token useless.
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from mooring.errors import MooringError, UserError
 from mooring.oauth.endpoints import Refused, refresh
-from mooring.oauth.fetching import Fetcher, Network, shown
+from mooring.oauth.fetching import Fetcher, Network, TlsFiles, shown
 from mooring.oauth.grants import About, Grant, Tokens
 from mooring.oauth.keeping import Shelf, aside
 
@@ -70,7 +69,7 @@ async def renewed(
     *,
     name: str,
     shelf: Shelf,
-    ca_file: Path | None,
+    tls: TlsFiles,
     network: Network,
     wall: Callable[[], float],
 ) -> Held:
@@ -87,7 +86,7 @@ async def renewed(
         grant, began_at = held.grant, wall()
         if grant.access != refused and not grant.needs_another(began_at):
             return held
-        outcome = await _refreshed(grant, Fetcher(server, ca_file, network), shelf)
+        outcome = await _refreshed(grant, Fetcher(server, tls, network), shelf)
         if isinstance(outcome, Tokens):
             return await _keep(grant.renewed(outcome, began_at), kept, about, shelf)
         needed = msgspec.structs.replace(told_of(grant, about), login_needed=outcome, renews=False)

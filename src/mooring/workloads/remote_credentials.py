@@ -12,7 +12,7 @@ from pathlib import Path
 from mooring.errors import MooringError, UserError
 from mooring.http.client_proxies import Proxies
 from mooring.oauth.credentials import OAuthCredentials
-from mooring.oauth.fetching import through
+from mooring.oauth.fetching import TlsFiles, through
 from mooring.oauth.keeping import aside
 from mooring.oauth.login import LoginState, status
 from mooring.remote.options import RemoteOptions, may_be_value
@@ -42,7 +42,11 @@ class RemoteCredentials:
         if state is not None and "authorization" not in given and not options.url.startswith("unix:"):
             network = through(Proxies.from_environment(os.environ))
             self._login = OAuthCredentials(
-                options.url, state, name=name, ca_file=options.ca_file, network=network
+                options.url,
+                state,
+                name=name,
+                tls=TlsFiles(options.ca_file, options.client_cert, options.client_key),
+                network=network,
             )
         self._is_logged_in = False
 

@@ -6,7 +6,6 @@ import os
 import sys
 import webbrowser
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -19,7 +18,7 @@ from mooring.cli.terminal.words import tell
 from mooring.errors import UserError
 from mooring.host.places import find_places
 from mooring.http.client_proxies import Proxies
-from mooring.oauth.fetching import through
+from mooring.oauth.fetching import TlsFiles, through
 from mooring.oauth.login import ClientGiven, LoggedIn, login, logout
 from mooring.secrets.references import parse
 from mooring.secrets.resolving import Resolver
@@ -33,7 +32,7 @@ class _Where(NamedTuple):
 
     shown: str
     url: str
-    ca_file: Path | None = None
+    tls: TlsFiles = TlsFiles()
     has_failed: bool = False
     """The daemon has it, and does not try it by itself any more."""
 
@@ -66,7 +65,7 @@ def log_in(
             find_places(os.environ).state,
             show=show,
             client=client,
-            ca_file=where.ca_file,
+            tls=where.tls,
             timeout_s=timeout,
             network=through(Proxies.from_environment(os.environ)),
         )
@@ -84,7 +83,7 @@ def log_out(server: str, *, as_json: bool) -> int:
         logout(
             where.url,
             find_places(os.environ).state,
-            ca_file=where.ca_file,
+            tls=where.tls,
             network=through(Proxies.from_environment(os.environ)),
         )
     )
@@ -116,7 +115,8 @@ def _find(server: str) -> _Where:
         )
     remote = known.options.remote
     has_failed = client.ask("GET", f"/servers/{server}")["state"] == "failed"
-    return _Where(server, remote.url, remote.ca_file, has_failed)
+    tls = TlsFiles(remote.ca_file, remote.client_cert, remote.client_key)
+    return _Where(server, remote.url, tls, has_failed)
 
 
 def _secret(reference: str | None) -> str | None:

@@ -540,6 +540,28 @@ async def test_pages_in_place_of_documents_are_passed_over(world: World) -> None
     assert caught.value.code == "no_login"
 
 
+async def test_the_query_of_a_servers_url_may_be_a_secret_and_is_nobody_elses(world: World) -> None:
+    server = f"{SERVER}?key=hunter2"
+    world.pages[server] = answer(b"{}", "401 Unauthorized", WWW_Authenticate="Bearer")
+    del world.pages[PRM]
+    place = "https://mcp.example.com/.well-known/oauth-authorization-server"
+    async with world.turning():
+        with pytest.raises(UserError) as unknown:
+            await discover(server, world.fetcher(server))
+        world.document(place, authorization_server(issuer="https://mcp.example.com"))
+        found = await discover(server, world.fetcher(server))
+        assert found.resource == SERVER, "which whoever gives tokens is told"
+        world.pages[server] = challenge(PRM)
+        with pytest.raises(RemoteProtocolError) as missing:
+            await discover(server, world.fetcher(server))
+        world.document(PRM, {"resource": "https://as.example.com", "authorization_servers": [ISSUER]})
+        with pytest.raises(RemoteProtocolError) as of_another:
+            await discover(server, world.fetcher(server))
+    assert (unknown.value.code, missing.value.code) == ("no_login", "bad_metadata")
+    assert of_another.value.code == "wrong_resource"
+    assert not any("hunter2" in caught.value.message for caught in (unknown, missing, of_another))
+
+
 async def test_a_server_that_answers_with_a_stream_is_not_listened_to(world: World) -> None:
     async def streaming(_asked: Asked, wire: Wire) -> None:
         wire.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")

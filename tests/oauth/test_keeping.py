@@ -132,6 +132,18 @@ async def test_a_place_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     assert caught.value.code == "logins_unusable"
 
 
+async def test_a_login_that_somebody_else_renews_is_told_without_the_query_of_its_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "LOCK_S", 0.05)
+    server = f"{SERVER}?key=hunter2"
+    async with Shelf(tmp_path).locked(server):
+        with pytest.raises(Unavailable) as caught:
+            async with Shelf(tmp_path).locked(server):
+                pass
+    assert SERVER in caught.value.message and "hunter2" not in caught.value.message
+
+
 async def test_a_keyring_that_asks_its_user_is_not_waited_for_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

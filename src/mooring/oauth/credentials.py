@@ -18,9 +18,10 @@ import msgspec
 from mooring.errors import MooringError, UserError
 from mooring.oauth.bounds import PATIENCE_S, RECENT_S, REST_S
 from mooring.oauth.challenges import bearer_of
-from mooring.oauth.fetching import INTERNET, Network, TlsFiles, server_of, shown
+from mooring.oauth.fetching import INTERNET, Network, TlsFiles, server_of
 from mooring.oauth.grants import About, Grant, united
 from mooring.oauth.keeping import Shelf, aside
+from mooring.oauth.metadata import shown
 from mooring.oauth.renewing import Held, LoginNeeded, renewed
 from mooring.wire.http import Headers
 

@@ -21,6 +21,7 @@ from mooring.oauth.metadata import (
     places_of_resource,
     read_authorization_server,
     read_resource,
+    shown,
 )
 from mooring.wire.http import Headers
 
@@ -70,7 +71,7 @@ async def _resource(url: str, challenge: Bearer, fetcher: Fetcher) -> ProtectedR
         answer = await fetcher.get(challenge.resource_metadata)
         if answer.status != 200:
             raise RemoteProtocolError(
-                f"the document about the login of {canonical(url)} is not there (HTTP {answer.status})",
+                f"the document about the login of {shown(url)} is not there (HTTP {answer.status})",
                 code="bad_metadata",
                 hint="tell the owner of the server",
             )
@@ -88,17 +89,17 @@ def _is_json(content_types: Sequence[bytes]) -> bool:
 
 
 async def _of_old(url: str, challenge: Bearer, fetcher: Fetcher) -> Discovered:
-    origin = origin_of(url)
+    origin, called = origin_of(url), shown(canonical(url))
     try:
         # Both of these names lead to the same document.
         authority = await _authority((origin, f"{origin}/"), fetcher)
     except _NotThere:
         raise UserError(
-            f"{canonical(url)} does not say where to log in",
+            f"{called} does not say where to log in",
             code="no_login",
             hint="perhaps it needs none; or it wants a token that its owner gives in another way",
         ) from None
-    return Discovered(canonical(url), challenge.scopes, authority)
+    return Discovered(called, challenge.scopes, authority)
 
 
 class _NotThere(RemoteProtocolError):

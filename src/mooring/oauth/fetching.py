@@ -35,7 +35,7 @@ from mooring.oauth.bounds import MAX_ANSWER_BYTES, MOST_ADDRESSES, MOST_REDIRECT
 from mooring.oauth.metadata import canonical, origin_of
 from mooring.wire.http import Headers
 
-__all__ = ["INTERNET", "Answer", "Fetcher", "Network", "TlsFiles", "server_of", "shown", "through"]
+__all__ = ["INTERNET", "Answer", "Fetcher", "Network", "TlsFiles", "server_of", "through"]
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AGENT = f"mooring/{__version__}".encode()
@@ -100,11 +100,6 @@ class TlsFiles(NamedTuple):
 def through(proxies: Proxies) -> Network:
     """The internet, by way of these."""
     return INTERNET._replace(proxies=proxies)
-
-
-def shown(url: str) -> str:
-    """For people, without a query, which may hold a secret."""
-    return url.partition("?")[0]
 
 
 def server_of(url: str) -> str:

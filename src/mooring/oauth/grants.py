@@ -8,6 +8,7 @@ from typing import Self
 import msgspec
 
 from mooring.oauth.bounds import MARGIN_S, MOST_SCOPES
+from mooring.oauth.metadata import shown
 
 __all__ = ["About", "Grant", "Identity", "Registration", "Tokens", "united"]
 
@@ -75,7 +76,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """More than that of the one before it. (A clock does not tell which is later: it may be put back.)"""
 
     def __repr__(self) -> str:
-        return f"<Grant of {self.issuer} for {self.resource}>"
+        return f"<Grant of {self.issuer} for {shown(self.resource)}>"
 
     @property
     def expires_at(self) -> float | None:

@@ -26,6 +26,7 @@ import msgspec
 from mooring.errors import MooringError, Unavailable, UserError
 from mooring.oauth.bounds import LOCK_S
 from mooring.oauth.grants import About, Grant, Registration
+from mooring.oauth.metadata import shown
 from mooring.secrets.threads import in_thread
 from mooring.secrets.vault import Vault, VaultDamaged
 
@@ -238,7 +239,7 @@ async def _wait_for(lock: int, server: str) -> None:
                 await asyncio.sleep(LOOK_AGAIN_S)
     except TimeoutError:
         raise Unavailable(
-            f"somebody else has been renewing the login of {server} for {LOCK_S:g} s",
+            f"somebody else has been renewing the login of {shown(server)} for {LOCK_S:g} s",
             code="login_busy",
             hint="try again",
         ) from None

@@ -23,6 +23,7 @@ __all__ = [
     "places_of_resource",
     "read_authorization_server",
     "read_resource",
+    "shown",
 ]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -68,6 +69,11 @@ def canonical(url: str) -> str:
         raise ValueError("not a URL of http or https")
     path = "" if parts.path == "/" else parts.path
     return urlunsplit((parts.scheme, _authority(url), path, parts.query, ""))
+
+
+def shown(url: str) -> str:
+    """For people, without a query, which may hold a secret."""
+    return url.partition("?")[0]
 
 
 def origin_of(url: str) -> str:
@@ -141,7 +147,7 @@ def read_resource(data: bytes, url: str) -> ProtectedResource:
         raise _bad("what the server says about its login is no metadata of a protected resource") from None
     if len(document.resource) > MAX_TEXT_CHARACTERS or not covers(document.resource, url):
         raise RemoteProtocolError(
-            f"the metadata that was found is about another server than {canonical(url)}",
+            f"the metadata that was found is about another server than {shown(url)}",
             code="wrong_resource",
             hint="no token is asked for; the owner of the server must put its `resource` right",
         )

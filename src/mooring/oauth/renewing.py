@@ -13,9 +13,10 @@ import msgspec
 
 from mooring.errors import MooringError, UserError
 from mooring.oauth.endpoints import Refused, refresh
-from mooring.oauth.fetching import Fetcher, Network, TlsFiles, shown
+from mooring.oauth.fetching import Fetcher, Network, TlsFiles
 from mooring.oauth.grants import About, Grant, Tokens
 from mooring.oauth.keeping import Shelf, aside
+from mooring.oauth.metadata import shown
 
 __all__ = ["Held", "LoginNeeded", "renewed", "told_of"]
 

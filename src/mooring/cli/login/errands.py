@@ -20,6 +20,7 @@ from mooring.host.places import find_places
 from mooring.http.client_proxies import Proxies
 from mooring.oauth.fetching import TlsFiles, through
 from mooring.oauth.login import ClientGiven, LoggedIn, login, logout
+from mooring.oauth.metadata import shown
 from mooring.secrets.references import parse
 from mooring.secrets.resolving import Resolver
 from mooring.secrets.vault import Vault
@@ -102,7 +103,7 @@ def log_out(server: str, *, as_json: bool) -> int:
 
 def _find(server: str) -> _Where:
     if "://" in server:
-        return _Where(server, server)
+        return _Where(shown(server), server)
     client = reach(start=True)
     known = known_servers(client).get(server)
     if known is None:

@@ -31,8 +31,12 @@ _PRIVATE = tuple(
 _WITH_IPV4_AT_THE_END = (IPv6Network("::ffff:0:0/96"), IPv6Network("::/96"), IPv6Network("64:ff9b::/96"))
 """Mapped, compatible, and translated by the network (RFC 6052): what is meant is the IPv4 address in them."""
 _SIX_TO_FOUR = IPv6Network("2002::/16")
-_NEVER = tuple(map(IPv6Network, ("2001::/32", "64:ff9b:1::/48", "fec0::/10", "100::/64")))
-"""Teredo, local translation, site-local, discard-only: whatever is behind them, it is no public server."""
+_NEVER = tuple(map(ip_network, ("2001::/32", "64:ff9b:1::/48", "fec0::/10", "100::/64", "192.0.0.0/24")))
+"""Teredo, local translation, site-local, discard-only, protocol assignments (Oracle has its metadata there):
+whatever is behind them, it is no public server."""
+_CLOUDS = tuple(map(ip_network, ("fd00:ec2::/32", "fd20:ce::254", "100.100.100.200", "168.63.129.16")))
+"""Metadata, keys included, outside of the link-local range: Amazon's, Google's, Alibaba's, Azure's. By their
+range the first three are private, and a server on this machine could name them."""
 
 
 def kind_of(text: str) -> Kind:
@@ -46,13 +50,13 @@ def kind_of(text: str) -> Kind:
             return _kind_of(IPv4Address(int(address) & 0xFFFFFFFF))
         if address in _SIX_TO_FOUR:
             return _kind_of(IPv4Address((int(address) >> 80) & 0xFFFFFFFF))
-        if any(address in network for network in _NEVER):
-            return Kind.RESERVED
     return _kind_of(address)
 
 
 def _kind_of(address: Address) -> Kind:
     if address.is_multicast or address.is_unspecified:
+        return Kind.RESERVED
+    if any(address in network for network in (*_NEVER, *_CLOUDS)):
         return Kind.RESERVED
     if address.is_loopback:
         return Kind.LOOPBACK

@@ -2,14 +2,20 @@
 
 import asyncio
 import json
+from functools import partial
 from itertools import islice
 
+import pytest
+
+from mooring.host import stdio
+from mooring.http.client import Client
+from mooring.http.client_limits import ClientLimits
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.waits import JITTER, delays_s
 from tests.faults.test_stdio_server import CALL, McpScript, always, only, result
-from tests.raw_server import Asked, Wire, answer, chunk, event, raw_server, stream_head
+from tests.raw_server import LAST_CHUNK, Asked, Wire, answer, chunk, event, raw_server, stream_head
 from tests.stdio_client import QUICK, speaking
-from tests.support import until
+from tests.support import until, within
 
 
 async def never(_asked: Asked, wire: Wire) -> None:
@@ -27,6 +33,42 @@ async def test_calls_in_flight_are_counted() -> None:
             await client.request("tools/call", CALL)
         await server.count(3, "tools/call")
         assert (await client.error("tools/list"))["data"] == {"reason": "too_many_calls", "retryable": True}
+
+
+async def test_answers_of_the_client_wait_while_calls_have_all_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = ClientLimits(max_connections=3, place_timeout_s=0.05)
+    monkeypatch.setattr(stdio, "Client", partial(Client, limits=few))
+    calls: list[tuple[Asked, Wire]] = []
+
+    async def asking(asked: Asked, wire: Wire) -> None:
+        calls.append((asked, wire))
+        question = {"jsonrpc": "2.0", "id": f"q{len(calls)}", "method": "ping"}
+        wire.send(stream_head() + event(question))
+        if len(calls) == 2:
+            await wire.closed_by_peer()
+
+    async with (
+        raw_server(McpScript(only("tools/call", asking))) as server,
+        speaking(server.url, drain_timeout_s=0.0) as client,
+    ):
+        await client.initialize()
+        await server.count(1, "GET")  # which is the first
+        ids = [await client.request("tools/call", CALL) for _ in range(2)]
+        for number in (1, 2):
+            await client.message(lambda one, number=number: one.get("id") == f"q{number}")  # type: ignore[misc]
+        await client.respond("q1", {})
+        for _ in range(3):
+            error = await client.error("tools/call", CALL)
+            assert error["data"] == {"reason": "too_busy", "retryable": True}, error
+        assert not client.events("unreachable") and len(calls) == 2
+        asked, wire = calls[0]
+        wire.send(event(result(asked, {})) + LAST_CHUNK)
+        assert "result" in await client.answer(ids[0])
+        async with within():
+            while not any(b'"q1"' in one.body for one in server.requests):
+                await asyncio.sleep(0.01)
 
 
 async def test_what_calls_hold_together_is_bounded() -> None:

@@ -161,6 +161,8 @@ class Caller:
         except NotTrusted as error:
             return Failure(error.code, f"{error.message} ({error.hint})", retryable=True)
         except NoPlace as error:
+            if call.is_stream:
+                return _Again(self._policy.first_wait_s)
             return Failure(error.code, f"{error.message}; the call was not executed", retryable=True)
         except NotSent as error:
             call.sent = False

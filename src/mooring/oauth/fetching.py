@@ -264,7 +264,8 @@ def _is_through_proxy(origin: Origin) -> bool:
 
 def _encoded(method: str, origin: Origin, target: str, headers: Headers, body: bytes) -> bytes:
     """The head; every value in it is ours, or was looked at by `parse_url`."""
-    fields: Headers = [(b"Host", origin.authority.encode("ascii")), (b"User-Agent", AGENT), *headers]
+    ours: Headers = [(b"User-Agent", AGENT), (b"Accept-Encoding", b"identity")]
+    fields: Headers = [(b"Host", origin.authority.encode("ascii")), *ours, *headers]
     if method == "POST":
         fields.append((b"Content-Length", b"%d" % len(body)))
     lines = [b"%b %b HTTP/1.1" % (method.encode(), target.encode("ascii"))]

@@ -88,6 +88,8 @@ class Program:
             first_wait_s=FIRST_LOOK_S,
             longest_wait_s=LONGEST_LOOK_S,
             patience_s=sessions.recovery_wait_s,
+            waits_when_busy=False,
+            repeats_tools=sessions.retry,
             tells_people=False,
         )
         self._deaf_s = PATIENCE * sessions.recovery_wait_s

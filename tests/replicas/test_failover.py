@@ -166,6 +166,18 @@ async def test_a_node_of_a_cluster_is_not_a_server_of_its_own(tmp_path: Path) ->
     assert all("redis+cluster://" in hint for hint in refusals)
 
 
+@pytest.mark.parametrize("how", ["plain", "tls", "sentinel-tls", "cluster-tls"])
+async def test_connections_to_servers_that_say_nothing_are_let_go_of(how: str, tmp_path: Path) -> None:
+    """With TLS there is a farewell, which would be waited for."""
+    with running_place("redis", how, tmp_path / "place") as place:
+        async with opened(place) as store:
+            await asyncio.gather(*(served(store, n) for n in range(6)))
+            for node in place.nodes:
+                node.stop()
+            # Before anybody gives up on them: until then they do not know that nobody answers.
+            await store.aclose()
+
+
 async def test_a_primary_that_sentinels_do_not_know(tmp_path: Path) -> None:
     with running_place("redis", "sentinel", tmp_path / "place") as place:
         address = parse_store_address(place.url.replace("/fleet/", "/other/"))

@@ -88,7 +88,7 @@ def _connections(trust: ssl.SSLContext | None) -> dict[str, Any]:
 
 
 class _Closable(AbstractConnection):
-    """One that was closed says so, and the command is tried again.
+    """One that was closed says so, and the command is tried again; and closing waits for nobody.
 
     As it comes, what is written to it may end in an error of Python's own, depending on its version: nobody
     takes that for a lost connection (redis-py 8.1, issue 4287).
@@ -102,6 +102,13 @@ class _Closable(AbstractConnection):
         except (AttributeError, TypeError) as error:
             await self.disconnect(nowait=True)
             raise redis.ConnectionError("the connection was closed") from error
+
+    async def disconnect(self, *args: Any, **kwargs: Any) -> None:
+        # All that was asked is answered by now, or given up. Else a server that says nothing is waited for,
+        # to read the rest and to say farewell in TLS, and in the end that is an error.
+        if self._writer is not None:
+            self._writer.transport.abort()
+        await super().disconnect(*args, **kwargs)
 
 
 class _Plain(_Closable, redis.Connection):

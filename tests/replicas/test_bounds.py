@@ -102,6 +102,10 @@ async def forwarding(**bounds: Any) -> AsyncIterator[Forwarding]:
         await passing.aclose()
 
 
+async def nothing() -> None:
+    pass
+
+
 class Nobody:
     """No other replica."""
 
@@ -121,6 +125,7 @@ async def member(
         clock=time.monotonic,
         neighbours=Nobody(),
         on_reborn=on_reborn,
+        on_look=nothing,
     )
     await membership.begin()
     try:

@@ -14,7 +14,7 @@ from mooring.wire.sse import EventDecoder
 from tests.mcp_client import McpClient
 from tests.raw_server import Asked, Wire, answer, raw_server
 from tests.replicas.stores import Server
-from tests.replicas.test_bounds import forwarding, opened, replica, server
+from tests.replicas.test_bounds import forwarding, nothing, opened, replica, server
 from tests.support import within
 
 __all__ = ["server"]
@@ -63,6 +63,7 @@ async def test_what_redis_has_lost_alone_is_told_again(lost: str, server: Server
             clock=time.monotonic,
             neighbours=NoNeighbours(),
             on_reborn=reborn,
+            on_look=nothing,
         )
         await member.begin()
         try:
@@ -73,6 +74,18 @@ async def test_what_redis_has_lost_alone_is_told_again(lost: str, server: Server
             assert member.holds()
         finally:
             await member.aclose()
+
+
+async def test_the_key_of_replicas_is_told_again(server: Server) -> None:
+    """Whoever comes after Redis has lost it alone would make another, and believe nobody."""
+    async with opened(server.port) as store, replica(server, lease_s=1.0):
+        kept = await store.known_secret()
+        assert kept is not None
+        await store._client.delete(store._keys.secret)
+        async with within():
+            while (told := await store.known_secret()) is None:
+                await asyncio.sleep(0.02)
+        assert told == kept
 
 
 @pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "401 Unauthorized"])

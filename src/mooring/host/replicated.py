@@ -199,13 +199,27 @@ async def _join(
     forwarding = Forwarding(seal, policy, lambda: membership.name)
     at = Replica(options.advertise, _host(), wall(), __version__)
 
+    async def agree_on_key() -> None:
+        """Redis may have lost it: it is told again, unless whoever came first since has made another."""
+        nonlocal key
+        if not options.key and (kept := await store.secret(key)) != key:
+            key = kept
+            seal.use(key)
+
     async def go_on(is_empty: bool) -> None:
-        if not options.key:  # Redis may have lost it; whoever came first since has made another
-            seal.use(await store.secret(key))
+        await agree_on_key()
         proxy.stateless.be_replica(membership.name)
         await holdings.reclaim(is_empty)
 
-    membership = Membership(store, policy, at, clock=clock, neighbours=forwarding, on_reborn=go_on)
+    membership = Membership(
+        store,
+        policy,
+        at,
+        clock=clock,
+        neighbours=forwarding,
+        on_reborn=go_on,
+        on_look=agree_on_key,
+    )
     front = Front(
         local,
         proxy,

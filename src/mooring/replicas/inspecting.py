@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -228,10 +228,6 @@ class Inspector:
 
 class _Store(SharedStore):
     """What no replica asks."""
-
-    async def known_secret(self) -> bytes | None:
-        """With which replicas know each other, if it is kept here."""
-        return cast("bytes | None", await self._ask(self._client.get(self._keys.secret)))
 
     async def expires_in_s(self, id: str) -> float:
         """Until a session is forgotten."""

@@ -46,7 +46,7 @@ class Membership:
     """`on_reborn(is_empty)` is awaited when the name has changed: what was held under another is to be had
     again.
 
-    `is_empty`: Redis has lost all it knew.
+    `is_empty`: Redis has lost all it knew. `on_look` is awaited whenever it is seen what Redis still knows.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Membership:
         clock: Callable[[], float],
         neighbours: Neighbours,
         on_reborn: Callable[[bool], Awaitable[None]],
+        on_look: Callable[[], Awaitable[None]],
     ) -> None:
         """`clock` counts suspension."""
         self.replica = replica
@@ -75,6 +76,7 @@ class Membership:
         self._clock = clock
         self._neighbours = neighbours
         self._on_reborn = on_reborn
+        self._on_look = on_look
         self._lease = Lease(policy.holder_s, clock)
         self._is_settled = False
         self._is_leaving = False
@@ -251,6 +253,7 @@ class Membership:
             known[self.name] = self.replica
         if (epoch := await self._store.epoch(self._epoch)) != self._epoch:  # that too
             self._epoch, self._refilled_at = epoch, self._clock() + self._policy.lease_s
+        await self._on_look()
         lives = await asyncio.gather(*map(self._store.is_alive, known))
         alive = {name: at for (name, at), lives in zip(known.items(), lives, strict=True) if lives}
         self.others = {name: at for name, at in alive.items() if name != self.name}

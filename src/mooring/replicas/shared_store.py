@@ -191,12 +191,17 @@ class SharedStore:
             raise
 
     async def secret(self, candidate: bytes) -> bytes:
-        """With which replicas know each other: the first one's."""
-        await self._ask(self._client.set(self._keys.secret, candidate, nx=True))
-        kept = cast("bytes | None", await self._ask(self._client.get(self._keys.secret)))
-        if not kept:
+        """With which replicas know each other: the first one's, for as long as Redis keeps it."""
+        if (kept := await self.known_secret()) is None:
+            await self._ask(self._client.set(self._keys.secret, candidate, nx=True))
+            kept = await self.known_secret()
+        if kept is None:
             raise StoreUnavailable("it does not keep what it is given")
         return kept
+
+    async def known_secret(self) -> bytes | None:
+        """The same, without making one known; None: there is none, or an empty one."""
+        return cast("bytes | None", await self._ask(self._client.get(self._keys.secret))) or None
 
     async def epoch(self, candidate: str) -> str:
         """The same for as long as Redis keeps what it is given."""

@@ -308,6 +308,27 @@ async def test_whoever_comes_after_redis_has_lost_everything_is_believed(
                     assert (await client.mark(f"m-{n}"))["result"]["mark"] == f"m-{n}"
 
 
+async def test_replicas_agree_on_a_key_again(store: Server, ledger: Ledger, tmp_path: Path) -> None:
+    """Redis has lost theirs, and nothing else; a newcomer was the first to make another."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("alice aaaaaaaaaaaaaaaaaaaaaaaa\n")
+    tokens.chmod(0o600)
+    alice = {"Authorization": "Bearer aaaaaaaaaaaaaaaaaaaaaaaa"}
+    async with (
+        running_fleet(2, store, ledger.command, *LEASE, "--token-file", str(tokens)) as fleet,
+        Roaming(fleet.ports, headers=alice) as client,
+    ):
+        await fleet.know_each_other()
+        await client.initialize()
+        await say(store, "SET", "mooring:e2e:key", "made-by-a-newcomer")
+        client.go_only_to(newcomer := await fleet.add())
+        assert (await client.mark("newcomer"))["result"]["mark"] == "newcomer"
+        client.go_only_to(*(one for one in fleet.replicas if one is not newcomer))
+        for n in range(2):
+            assert (await client.mark(f"old-{n}"))["result"]["mark"] == f"old-{n}"
+    assert set(ledger.marks().values()) == {1}
+
+
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
 async def test_pages_need_no_redis_whoever_asks(path: str, store: Server, ledger: Ledger) -> None:
     """Not even one who names a session, which everybody can make up."""

@@ -11,7 +11,7 @@ from mooring.wire import jsonrpc
 from mooring.wire.http import Request
 from mooring.wire.surrogates import MALFORMED
 
-__all__ = ["SESSION_FIELD", "is_call", "request_state_of", "session_id_of"]
+__all__ = ["SESSION_FIELD", "begins_session", "is_call", "request_state_of", "session_id_of"]
 
 SESSION_FIELD = b"mcp-session-id"
 STATE = b'"requestState"'
@@ -45,6 +45,16 @@ def request_state_of(request: Request) -> str:
         return _read_going_on(request.body).params.request_state
     except MALFORMED:
         return ""
+
+
+def begins_session(request: Request) -> bool:
+    """Of one that names none: is it to begin one that its client comes back to? No batch does."""
+    if request.method != "POST" or is_batch(request.body):
+        return False
+    try:
+        return jsonrpc.parse(request.body).method == "initialize"
+    except RemoteProtocolError:
+        return False
 
 
 def is_call(request: Request) -> bool:

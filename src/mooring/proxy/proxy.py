@@ -131,12 +131,11 @@ class Proxy:
 
     def open(self, principal: str, transport: str, client: str) -> Session:
         """A new session. Raises Unavailable when there can be none now."""
-        registrar = self.registrar
-        refusal = self.refusing or (registrar.refusal() if registrar is not None else None)
-        refusal = refusal or self._backend.refusal() or self._make_room()
+        refusal = self.refusing or self._backend.refusal() or self._make_room()
         if refusal is not None:
             self.stats.sessions_refused += 1
             raise refusal
+        registrar = self.registrar
         id = registrar.new_id(transport) if registrar is not None else secrets.token_urlsafe(24)
         return self._make(id, principal, transport, client)
 

@@ -24,10 +24,6 @@ class Registrar(Protocol):
         """Of each session."""
         ...
 
-    def refusal(self) -> Unavailable | None:
-        """Why no session can be opened now; None if one can."""
-        ...
-
     def new_id(self, transport: str) -> str:
         """For a session that is being opened."""
         ...

@@ -29,6 +29,7 @@ from mooring.replicas.errands import Outcome
 from mooring.replicas.forwarding import MISDIRECTED, NEIGHBOURS_PATH, Forwarding
 from mooring.replicas.holdings import SEPARATOR, Holdings
 from mooring.replicas.membership import Membership
+from mooring.replicas.newcomers import Newcomers
 from mooring.replicas.passing import Passing
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.reception import Reception
@@ -87,6 +88,7 @@ class Front:
         self._membership = membership
         self._forwarding = forwarding
         self._passing = Passing(forwarding, membership)
+        self._newcomers = Newcomers(store, membership, policy, clock)
         self._store = store
         self._seal = seal
         self._policy = policy
@@ -201,8 +203,17 @@ class Front:
             self._spawn(exchange, self._pass_on_parked(exchange, owner))
         elif self.is_draining and request.method == "POST" and self._membership.others and not passed_on:
             self._spawn(exchange, self._pass_on_to_any(exchange))
+        elif self._newcomers.must_wait(request):
+            self._spawn(exchange, self._begin_session(exchange))
         else:
             self._local(exchange)
+
+    async def _begin_session(self, exchange: Exchange) -> None:
+        if (trouble := await self._newcomers.trouble()) is None:
+            self._local(exchange)
+            return
+        self._proxy.stats.sessions_refused += 1
+        exchange.respond(answers.unavailable(exchange.request, trouble))
 
     def _take_bound(self, exchange: Exchange, owner: str) -> None:
         """For a session that lives as long as its connection, at the replica that it names."""

@@ -99,10 +99,6 @@ class Holdings:
         """See `Registrar`."""
         return self.membership.holds
 
-    def refusal(self) -> Unavailable | None:
-        """See `Registrar`."""
-        return self.membership.trouble
-
     def new_id(self, transport: str) -> str:
         """See `Registrar`. One that ends with its connection is found by the name of its replica."""
         id = secrets.token_urlsafe(24)

@@ -184,11 +184,15 @@ class SharedStore:
     async def check(self) -> None:
         """Can it be used at all? Raises UserError if that is not a matter of time, else StoreUnavailable."""
         try:
-            await self._ask(self._client.set(self._keys.secret + b":check", b"1", px=1000))
+            await self.probe()
         except StoreUnavailable as error:
             if (refusal := refusal_of(error)) is not None:
                 raise refusal from None
             raise
+
+    async def probe(self) -> None:
+        """Does it take what it is told?"""
+        await self._ask(self._client.set(self._keys.secret + b":check", b"1", px=1000))
 
     async def secret(self, candidate: bytes) -> bytes:
         """With which replicas know each other: the first one's, for as long as Redis keeps it."""

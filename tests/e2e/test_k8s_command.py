@@ -87,9 +87,13 @@ def test_the_same_as_yaml_as_json_and_as_files(tmp_path: Path) -> None:
 
 def test_talk_goes_to_stderr() -> None:
     done = render(*RENDER, "--env", "A=secret:github", "--", "uvx", "mcp-server-time")
-    assert "redis-auth (key password), time-tokens (key tokens), github (key value)" in done.stderr
+    assert "redis-auth (key password), time-tokens (key tokens), " in done.stderr
+    assert "time-tokens (key replica-key), github (key value)" in done.stderr
     assert "kubectl create secret generic redis-auth --from-file=password=FILE\n" in done.stderr
-    assert "kubectl create secret generic time-tokens --from-file=tokens=FILE\n" in done.stderr
+    assert (
+        "kubectl create secret generic time-tokens --from-file=tokens=FILE --from-file=replica-key=FILE\n"
+        in done.stderr
+    )
     assert "note:" not in done.stdout
     assert "another image tomorrow" not in done.stderr
     told = render("x", "--image", "a", "-n", "tools", "--token-secret", "t", "--", "sh").stderr

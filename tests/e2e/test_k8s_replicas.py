@@ -22,6 +22,9 @@ from tests.support import within
 pytestmark = [LINUX_ONLY, pytest.mark.e2e]
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+REPLICA_KEY = "known-to-replicas-alone"
+KEPT_KEY = "mooring:tools:time:key"
+"""Where they would keep one that they made themselves."""
 GRACE = ("--drain-delay", "1s", "--drain-timeout", "10s")
 LAG_S = 0.5
 """For so long after its end was asked for, requests still come to a pod."""
@@ -124,6 +127,7 @@ async def test_three_pods_are_rolled_and_nobody_notices(ledger: Ledger, tmp_path
         assert place.login.ca is not None
         secrets = {
             "time-tokens/tokens": f"me {TOKEN}\n",
+            "time-tokens/replica-key": f"{REPLICA_KEY}\n",
             "redis-auth/password": PASSWORD,
             "redis-ca/ca.crt": place.login.ca.read_text(),
         }
@@ -154,6 +158,8 @@ async def test_three_pods_are_rolled_and_nobody_notices(ledger: Ledger, tmp_path
                 async with within(pods[n].grace_s):
                     assert await programs[n].ended() == 0
             said = "".join(program.told() for program in programs)
-            assert PASSWORD not in said and TOKEN not in said
+            assert not any(secret in said for secret in (PASSWORD, TOKEN, REPLICA_KEY))
+        [node] = place.nodes
+        assert node.ask("GET", KEPT_KEY) is None
     marks = ledger.marks()
     assert len(marks) == sum(done) and set(marks.values()) == {1}

@@ -154,6 +154,7 @@ def test_replicas_are_told_where_their_sessions_are(tmp_path: Path) -> None:
         "/run/secrets/redis/password": "hush\n",
         "/run/secrets/redis/ca.crt": "",
         "/run/secrets/mooring/tokens": "",
+        "/run/secrets/mooring/replica-key": "hush, for replicas\n",
         "/etc/mooring/server.env": "A=b\n",
     }.items():
         file = tmp_path / Path(path).name
@@ -168,6 +169,7 @@ def test_replicas_are_told_where_their_sessions_are(tmp_path: Path) -> None:
         "hush",
     )
     assert (replicas.advertise, replicas.prefix) == ("http://10.1.2.3:4670", "mooring:tools")
+    assert replicas.key == "hush, for replicas"
     assert str(replicas.ca_file) == str(tmp_path / "ca.crt")
     assert (listen.host, listen.port, listen.allow_remote) == ("0.0.0.0", 4670, True)
     assert listen.allow_hosts == (

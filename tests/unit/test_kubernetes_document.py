@@ -112,7 +112,8 @@ def test_the_way_to_look_at_sessions_is_that_of_a_pod() -> None:
         for option in ("--sessions-password", "--sessions-prefix"):
             said = words[words.index(option) + 1].replace("NAMESPACE", "$(POD_NAMESPACE)")
             assert said == args[args.index(option) + 1]
-    assert f"`--sessions-ca {args[args.index('--sessions-ca') + 1]}`" in TEXT
+    for option in ("--sessions-ca", "--replica-key"):
+        assert f"`{option} {args[args.index(option) + 1]}`" in TEXT
 
 
 def test_links_lead_somewhere() -> None:

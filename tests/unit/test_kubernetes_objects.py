@@ -40,7 +40,8 @@ def test_the_command_line_is_this_one() -> None:
     assert container(manifests(*LARGE, *LARGE_COMMAND))["command"] == ["mooring"]
     assert " ".join(container(manifests(*LARGE, *LARGE_COMMAND))["args"]) == (
         "run --foreground time --sessions redis://redis:6379/0"
-        " --sessions-password file:/run/secrets/redis/password --sessions-prefix mooring:$(POD_NAMESPACE)"
+        " --sessions-password file:/run/secrets/redis/password"
+        " --replica-key file:/run/secrets/mooring/replica-key --sessions-prefix mooring:$(POD_NAMESPACE)"
         " --advertise http://$(POD_IP):4670 --host 0.0.0.0 --port 4670 --allow-remote"
         " --token-file /run/secrets/mooring/tokens --allow-host time --allow-host time.$(POD_NAMESPACE)"
         " --allow-host time.$(POD_NAMESPACE).svc --allow-host time.$(POD_NAMESPACE).svc.cluster.local"
@@ -220,12 +221,27 @@ def test_secrets_are_named() -> None:
         SecretKey("redis-auth", "password"),
         SecretKey("redis-ca", "ca.crt"),
         SecretKey("tokens", "tokens"),
+        SecretKey("tokens", "replica-key"),
         SecretKey("github", "value"),
         SecretKey("other", "key.txt"),
     ]
     assert (
         "B=Bearer {file:/run/secrets/server/github} {file:/run/secrets/server/Other_one}" in release.settings
     )
+
+
+def test_replicas_have_a_key_that_is_not_in_redis() -> None:
+    """Or whoever reads Redis could speak for everybody. Where everybody is let in, it keeps nobody out."""
+    [tokens, *_] = [
+        one for one in pod(manifests(*LARGE, *LARGE_COMMAND))["volumes"] if one["name"] == "tokens"
+    ]
+    items = [source["secret"] for source in tokens["projected"]["sources"]]
+    assert [(one["name"], one["items"]) for one in items] == [
+        ("time-tokens", [{"key": key, "path": key}]) for key in ("tokens", "replica-key")
+    ]
+    for without in (("x", "--image", "a", "--", "sh"), (*LARGE, "--no-auth", *LARGE_COMMAND)):
+        assert "--replica-key" not in container(manifests(*without))["args"]
+        assert "replica-key" not in [key for _, key in needed_secrets(release_of(*without))]
 
 
 def test_addresses_of_the_other_family() -> None:

@@ -10,6 +10,7 @@ __all__ = [
     "CA_FILE",
     "PASSWORD_FILE",
     "REDIS_FOLDER",
+    "REPLICA_KEY_FILE",
     "SECRETS_FOLDER",
     "TOKENS_FILE",
     "TOKENS_FOLDER",
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 VARIABLES_FOLDER, VARIABLES_FILE = "/etc/mooring", "server.env"
-TOKENS_FOLDER, TOKENS_FILE = "/run/secrets/mooring", "tokens"
+TOKENS_FOLDER, TOKENS_FILE, REPLICA_KEY_FILE = "/run/secrets/mooring", "tokens", "replica-key"
 REDIS_FOLDER, PASSWORD_FILE, CA_FILE = "/run/secrets/redis", "password", "ca.crt"
 SECRETS_FOLDER = "/run/secrets/server"
 CLUSTER_DOMAIN = "cluster.local"
@@ -56,6 +57,8 @@ def _sessions(release: Release) -> list[str]:
         words += ["--sessions-password", f"file:{REDIS_FOLDER}/{PASSWORD_FILE}"]
     if sessions.ca is not None:
         words += ["--sessions-ca", f"{REDIS_FOLDER}/{CA_FILE}"]
+    if sessions.replica_key is not None:
+        words += ["--replica-key", f"file:{TOKENS_FOLDER}/{REPLICA_KEY_FILE}"]
     # Servers of the same name in other namespaces may use the same Redis.
     words += ["--sessions-prefix", "mooring:$(POD_NAMESPACE)"]
     address = "[$(POD_IP)]" if release.ipv6 else "$(POD_IP)"

@@ -27,7 +27,8 @@ def needed_secrets(release: Release) -> list[SecretKey]:
     """What has to be in the namespace before; each once."""
     sessions = release.sessions
     of_redis = () if sessions is None else (sessions.password, sessions.ca)
-    keys = (*of_redis, release.tokens, *release.secret_files.values())
+    of_replicas = () if sessions is None else (sessions.replica_key,)
+    keys = (*of_redis, release.tokens, *of_replicas, *release.secret_files.values())
     return list(dict.fromkeys(key for key in keys if key is not None))
 
 

@@ -4,12 +4,14 @@ It fits the Pod Security Standard `restricted`.
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 from mooring.kubernetes.container_words import (
     CA_FILE,
     PASSWORD_FILE,
     REDIS_FOLDER,
+    REPLICA_KEY_FILE,
     SECRETS_FOLDER,
     TOKENS_FILE,
     TOKENS_FOLDER,
@@ -142,11 +144,16 @@ def _volumes(release: Release) -> list[tuple[str, str, dict[str, Any]]]:
 def _secret_folders(release: Release) -> list[tuple[str, str, dict[str, SecretKey]]]:
     sessions = release.sessions
     of_redis = {} if sessions is None else {PASSWORD_FILE: sessions.password, CA_FILE: sessions.ca}
+    of_replicas = {} if sessions is None else {REPLICA_KEY_FILE: sessions.replica_key}
     return [
-        ("tokens", TOKENS_FOLDER, {TOKENS_FILE: release.tokens} if release.tokens else {}),
-        ("redis", REDIS_FOLDER, {file: where for file, where in of_redis.items() if where is not None}),
+        ("tokens", TOKENS_FOLDER, _given({TOKENS_FILE: release.tokens, **of_replicas})),
+        ("redis", REDIS_FOLDER, _given(of_redis)),
         ("secrets", SECRETS_FOLDER, dict(release.secret_files)),
     ]
+
+
+def _given(files: Mapping[str, SecretKey | None]) -> dict[str, SecretKey]:
+    return {file: where for file, where in files.items() if where is not None}
 
 
 def _projected(files: dict[str, SecretKey]) -> Object:

@@ -55,6 +55,8 @@ class SharedSessions:
     password: SecretKey | None = None
     ca: SecretKey | None = None
     """The authority of its certificate; None: those that the image trusts."""
+    replica_key: SecretKey | None = None
+    """With which replicas know each other; None: whoever can connect is let in, too."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -202,7 +202,8 @@ def k8s() -> None:
     type=_parsed("name", "parse_object_name"),
     metavar="SECRET",
     show_default="NAME-tokens",
-    help="The Secret with the tokens of clients, under the key tokens: one TOKEN or NAME TOKEN a line.",
+    help="The Secret with the tokens of clients, under the key tokens: one TOKEN or NAME TOKEN a line. "
+    "With Redis also a key with which replicas know each other, under replica-key.",
 )
 @who("--no-auth", is_flag=True, help="Really let in everybody who can connect, without a token.")
 @who(

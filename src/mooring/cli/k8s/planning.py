@@ -16,7 +16,7 @@ from mooring.cli.running.run import run
 from mooring.errors import UserError
 from mooring.host.grace import grace_period_s
 from mooring.host.shutdown import DrainPolicy
-from mooring.kubernetes.container_words import CA_FILE, PASSWORD_FILE, TOKENS_FILE
+from mooring.kubernetes.container_words import CA_FILE, PASSWORD_FILE, REPLICA_KEY_FILE, TOKENS_FILE
 from mooring.kubernetes.network import INTERNET
 from mooring.kubernetes.release import Entrance, Exit, Release, SecretKey, SharedSessions, object_name
 from mooring.replicas.address import StoreAddress, parse_store_address
@@ -46,7 +46,8 @@ def plan_release(
             code="no_image",
             hint="add --image IMAGE; deploy/Dockerfile makes one",
         )
-    sessions = _sessions(given)
+    tokens = _tokens(given)
+    sessions = _sessions(given, tokens)
     _check_replicas(given["replicas"], sessions)
     server = _server(given, chosen, command, ours)
     options = server.options
@@ -77,7 +78,7 @@ def plan_release(
         # Without Redis a second replica would know nothing of the sessions of the first: nobody may add one.
         replicas=given["replicas"] or (None if sessions else 1),
         sessions=sessions,
-        tokens=_tokens(given),
+        tokens=tokens,
         hosts=given["allow_host"],
         origins=given["allow_origin"],
         entrance=Entrance(given["allow_from"], given["allow_from_namespace"]),
@@ -138,7 +139,7 @@ def _from_file(name: str, file: str | None, ours: Mapping[str, str]) -> _Server:
     return _Server(asked.servers[name].options, Path(asked.origin).parent)
 
 
-def _sessions(given: Mapping[str, Any]) -> SharedSessions | None:
+def _sessions(given: Mapping[str, Any], tokens: SecretKey | None) -> SharedSessions | None:
     url, secret, authority = given["redis_url"], given["redis_secret"], given["redis_ca_secret"]
     if not (url or secret):
         if authority:
@@ -155,6 +156,8 @@ def _sessions(given: Mapping[str, Any]) -> SharedSessions | None:
         ports=tuple(dict.fromkeys((*(port for _, port in address.hosts), *led_to))),
         password=SecretKey(secret, PASSWORD_FILE) if secret else None,
         ca=SecretKey(authority, CA_FILE) if authority else None,
+        # Whoever has it acts for everybody, as with all tokens: so it is kept where those are.
+        replica_key=SecretKey(tokens.secret, REPLICA_KEY_FILE) if tokens else None,
     )
 
 

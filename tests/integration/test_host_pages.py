@@ -278,6 +278,18 @@ async def test_open_to_all_is_allowed_and_said() -> None:
             assert (await client.raw("POST", client.request("x/any"), Host="evil.test")).status == 403
 
 
+async def test_one_of_several_without_redis_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setattr("socket.gethostname", lambda: "time-0")
+    async with hosting(SCRIPTED) as host:
+        for _ in range(2):
+            async with client_of(host.port) as client:
+                client.session = "a-session-of-another-replica"
+                assert (await client.raw("POST", client.request("ping"))).status == 404
+        [told] = host.events("replicas_without_redis")
+    assert told.levelname == "WARNING" and "--sessions" in told.getMessage()
+
+
 async def test_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost")

@@ -7,11 +7,13 @@ Exit statuses: 0 ended as asked · 1 the listener failed, or the server ended un
 import asyncio
 import logging
 import os
+import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mooring.host.access import make_guard
+from mooring.host.alone import Alone
 from mooring.host.capacity import connections_within, few_descriptors
 from mooring.host.grace import missing_grace
 from mooring.host.loops import run_with_signals
@@ -58,10 +60,12 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     ended = asyncio.Event()
     household = Household(clock)
     harbours = _harbours(household) if options.server.container is not None else None
+    alone = Alone(socket.gethostname(), os.environ, shares=options.replicas is not None)
     workload = Workload(
         options.server,
         clock=clock,
         on_ended=ended.set,
+        on_happening=alone.on_happening,
         on_unwanted=stop.request,
         household=household,
         harbours=harbours,
@@ -85,6 +89,7 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
     )
     if (warning := missing_grace(policy, os.environ)) is not None:
         log.warning(warning, extra={"event": "short_grace"})
+    alone.begin()
     replicated: Replicated | None = None
     try:
         await unless_stopped(stop, workload.check())

@@ -15,7 +15,7 @@ from mooring.replicas.link_frames import (
     Kind,
     parts,
 )
-from mooring.wire.http import Exchange, Response
+from mooring.wire.http import Exchange, Head, Request, Response
 from tests.http_client import Held, Peer, echo, get, post, serving
 from tests.replicas.linked import NAME, Desk, Other, Scripted, asked, linked
 from tests.support import on_both_loops, until, within
@@ -462,6 +462,28 @@ async def test_a_head_is_told_once_and_again_when_its_seal_is_another() -> None:
         assert sealed_for == ["alice", "bob", "bob"]
         assert all("authorization" not in head and "connection" not in head for head in heads)
         assert all("\r\nx: 1\r\n" in head for head in heads)
+
+
+async def test_traces_cross_replicas() -> None:
+    """Each call has its own: by a link, and by a connection of its own."""
+    traces = [f"00-{n:032x}-{n:016x}-01" for n in (1, 2, 3)]
+    heard: list[bytes | None] = []
+
+    def note(exchange: Exchange) -> None:
+        heard.extend(map(exchange.request.header, (b"traceparent", b"tracestate")))
+        exchange.respond(Response(200))
+
+    async with linked(other := Other(note)) as scene:
+        peer = await scene.served.peer()
+        for trace in traces[:2]:
+            await asked(peer, extra=f"traceparent: {trace}\r\nTracestate: a=1\r\n")
+        assert scene.desk.passing.forwards == 2
+        fields = [(b"traceparent", traces[2].encode()), (b"tracestate", b"a=1")]
+        (
+            await scene.desk.forwarding.send(Request(Head("GET", "/mcp", headers=fields)), scene.desk.other)
+        ).close()
+        assert other.opened == 1
+    assert heard == [text for trace in traces for text in (trace.encode(), b"a=1")]
 
 
 async def test_of_heads_the_last_are_known_to_both() -> None:

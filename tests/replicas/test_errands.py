@@ -1,10 +1,13 @@
 """Requests that are passed on by a link: what comes of each, and that nothing of them is left."""
 
 import asyncio
+import logging
+from typing import Any
 
 import pytest
 
 from mooring.http.limits import Limits
+from mooring.http.websocket_client import ClientSockets
 from mooring.replicas.errands import Outcome
 from mooring.replicas.link_frames import (
     HEADS_KEPT,
@@ -577,6 +580,35 @@ async def test_one_that_broke_is_opened_again() -> None:
         await scene.desk.open()
         assert (await asked(await scene.served.peer())).body == b"POST /mcp  {}"
         assert other.opened == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [(OSError(9, "Bad file descriptor"), []), (RuntimeError("a bug of ours"), ["mooring.replicas"])],
+    ids=["cut", "bug"],
+)
+async def test_one_that_could_not_be_opened_is_opened_later(
+    fault: Exception, told: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was cut while it was set up, say. What nobody thought of is told."""
+    tried = asyncio.Event()
+
+    async def fail(*_: Any, **__: Any) -> None:
+        tried.set()
+        raise fault
+
+    async with within(30), serving(Other(echo)) as there:
+        desk = Desk(there.port)
+        links = desk.forwarding._links
+        with monkeypatch.context() as broken:
+            broken.setattr(ClientSockets, "open", fail)
+            assert links.usable(desk.other.address) is None
+            await tried.wait()
+            await until(lambda: not links._opening)
+        assert [record.name for record in caplog.records if record.levelno >= logging.ERROR] == told
+        links._clock = lambda: float("inf")
+        await desk.open()
+        await desk.aclose()
 
 
 async def test_closing_while_one_is_opened() -> None:

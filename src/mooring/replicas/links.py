@@ -61,7 +61,12 @@ class Links:
         self._not_before[address] = now + self._policy.lease_s
         task = asyncio.get_running_loop().create_task(self._open(address))
         self._opening[address] = task
-        task.add_done_callback(lambda _: self._opening.pop(address, None))
+        task.add_done_callback(lambda done: self._on_opened(address, done))
+
+    def _on_opened(self, address: str, task: "asyncio.Task[None]") -> None:
+        self._opening.pop(address, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a link to %s could not be opened", address, exc_info=error)
 
     async def _open(self, address: str) -> None:
         try:
@@ -70,8 +75,9 @@ class Links:
                 socket = await self._made_sockets().open(
                     origin, self._path, [self._seal()], subprotocol=SUBPROTOCOL
                 )
-        except (MooringError, TimeoutError) as error:
-            # An older replica has no links; and whoever cannot be reached at all is told of elsewhere.
+        except (MooringError, TimeoutError, OSError) as error:
+            # An older replica has no links; whoever cannot be reached at all is told of elsewhere; and one
+            # that has just been cut cannot be set up any more.
             log.debug("no link to %s: %s", address, error)
             return
 

@@ -64,3 +64,42 @@ async def test_while_it_is_not_known_whether_a_session_is_gone_its_requests_wait
         assert served_by != here
         assert served_by == await elsewhere.pid()
         assert there in (None, served_by)
+
+
+async def test_what_is_written_while_a_session_is_let_go_is_not_lost_to_another(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis hears that it is nobody's before it hears that it was used; we hear of both the other way."""
+    writing, released, written = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    keep = SharedStore.keep
+
+    async def keep_in_that_order(store: SharedStore, id: str, *args: Any, **options: Any) -> Kept:
+        if options.get("next_owner") == "":
+            kept = await keep(store, id, *args, **options)
+            released.set()
+            await written.wait()
+            return kept
+        writing.set()
+        await released.wait()
+        kept = await keep(store, id, *args, **options)
+        written.set()
+        return kept
+
+    async with (
+        replica(server, lease_s=3.0) as other,
+        replica(server, lease_s=3.0, touch_s=0.2) as owner,
+        McpClient(owner.port) as client,
+        within(),
+    ):
+        while not (await readyz(owner))["replicas"]["others"]:
+            await asyncio.sleep(0.02)
+        await client.initialize()
+        with monkeypatch.context() as ordered:
+            ordered.setattr(SharedStore, "keep", keep_in_that_order)
+            while not writing.is_set():
+                await client.pid()
+            assert await owner.end() == 0
+        assert written.is_set()
+        assert not owner.events("session_lost_to_another")
+        client.port = other.port
+        assert await client.pid()

@@ -353,6 +353,8 @@ class Holdings:
         """Draw the conclusion from what became of a write."""
         if kept in (Kept.KEPT, Kept.MISSING) or self._held.get(id) is not held:
             return
+        if id in self.leaving:
+            return  # it may be nobody's because of us: whoever lets go of it finds out
         del self._held[id]
         if kept is Kept.ENDED:
             held.session.close("somebody has ended it")

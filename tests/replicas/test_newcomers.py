@@ -12,12 +12,12 @@ import pytest
 
 from mooring.replicas.newcomers import Newcomers
 from mooring.replicas.policy import ReplicaPolicy
-from mooring.replicas.shared_store import SharedStore
+from mooring.replicas.shared_store import SharedStore, Title
 from mooring.replicas.store_errors import StoreUnavailable
 from tests.http_client import Answer
 from tests.mcp_client import McpClient
 from tests.replicas.stores import Server
-from tests.replicas.test_bounds import replica, server
+from tests.replicas.test_bounds import opened, replica, server
 from tests.support import suspend, within
 
 __all__ = ["server"]
@@ -76,6 +76,27 @@ async def test_it_is_opened_although_redis_is_too_slow_for_leases(
         assert answer.status == 200
         client.session = answer.headers["mcp-session-id"]
         await client.pid()
+
+
+async def test_whoever_is_refused_leaves_no_session_in_redis(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis did as it was told, and was too late to say so."""
+    opened_ids: list[str] = []
+    begin = SharedStore.open
+
+    async def late(store: SharedStore, id: str, *args: Any) -> Title:
+        await begin(store, id, *args)
+        opened_ids.append(id)
+        raise StoreUnavailable("no answer in time")
+
+    async with opened(server.port) as store, replica(server) as host, McpClient(host.port) as client:
+        monkeypatch.setattr(SharedStore, "open", late)
+        assert (await hello(client)).status == 503
+        [id] = opened_ids
+        async with within():
+            while await store.find(id) is not None:
+                await asyncio.sleep(0.02)
 
 
 async def test_redis_is_asked_once_for_all_who_wait() -> None:

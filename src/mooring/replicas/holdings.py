@@ -124,10 +124,14 @@ class Holdings:
 
     async def _make_known(self, session: Session) -> None:
         now, owner = self._wall(), self.membership.name
-        title = await self._store.open(session.id, owner, self._record(session, now), now, self._ttl_s)
+        record, title = self._record(session, now), Title(owner, 1)
+        try:
+            title = await self._store.open(session.id, owner, record, now, self._ttl_s)
+        except StoreUnavailable:
+            self._take_back(session.id, title)  # Redis may have heard of it all the same
+            raise
         if session.is_closed:
-            self._ended[session.id] = title
-            self._wake.set()
+            self._take_back(session.id, title)
             return
         self._held[session.id] = _Held(session, title, now)
         if owner != self.membership.name:  # we lapsed meanwhile
@@ -144,10 +148,14 @@ class Holdings:
         held = self._held.pop(session.id, None)
         self.leaving.discard(session.id)
         if held is not None:
-            self._ended[session.id] = held.title
-            while len(self._ended) > MOST_ENDED:
-                del self._ended[next(iter(self._ended))]
-            self._wake.set()
+            self._take_back(session.id, held.title)
+
+    def _take_back(self, id: str, title: Title) -> None:
+        """Redis is told that there is no such session."""
+        self._ended[id] = title
+        while len(self._ended) > MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
+        self._wake.set()
 
     def let_go(self, session: Session) -> None:
         """See `Registrar`."""

@@ -7,9 +7,10 @@ from tests.ledger import Ledger
 from tests.replicas.stores import Server, running_server
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Server]:
-    async with running_server("redis", tmp_path / "store") as server:
+@pytest.fixture(params=["redis", pytest.param("valkey", marks=pytest.mark.slow)])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+    """Whatever holds with the one holds with the other."""
+    async with running_server(request.param, tmp_path / "store") as server:
         yield server
 
 

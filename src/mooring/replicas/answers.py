@@ -2,10 +2,12 @@
 
 from mooring.errors import RemoteProtocolError, Unavailable
 from mooring.proxy import refusals
+from mooring.proxy.addressing import SESSION_FIELD, session_id_of
+from mooring.proxy.batches import is_batch
 from mooring.proxy.calls import JSON_HEADERS
 from mooring.wire import jsonrpc
 from mooring.wire.http import Request, Response
-from mooring.wire.jsonrpc import INTERNAL_ERROR, Id
+from mooring.wire.jsonrpc import INTERNAL_ERROR, MAX_BATCH_BYTES, Envelope, Id
 from mooring.wire.memory import READS
 
 __all__ = ["lost", "nobody_there", "stopping", "too_many", "unavailable"]
@@ -15,17 +17,31 @@ HELD_LOST = "the replica that had the call was lost; it may have been executed"
 
 def unavailable(request: Request, trouble: Unavailable) -> Response:
     """Nothing was done."""
-    return refusals.unavailable(trouble, _call_of(request)[0])
+    return refusals.unavailable(trouble, _id_of(request))
 
 
 def lost(request: Request) -> Response:
-    """It was passed on, and no answer came."""
-    id, method = _call_of(request)
-    if id is None:
+    """It was passed on, and no answer came: what it asks for may have been done, each call of a batch too."""
+    if request.method != "POST":
         text = "the replica that was asked is gone"
         return unavailable(request, Unavailable(text, code="replica_lost", hint="ask again", retry_after_s=1))
-    data = {"reason": "replica_lost", "retryable": method in READS}
-    return Response(200, jsonrpc.error_response(id, INTERNAL_ERROR, HELD_LOST, data), JSON_HEADERS)
+    calls = _calls_of(request)
+    if not calls or _is_answered_on_a_stream(request):
+        data = {"reason": "replica_lost", "retryable": False}
+        return Response(502, jsonrpc.error_response(None, INTERNAL_ERROR, HELD_LOST, data), JSON_HEADERS)
+    errors = [_call_lost(message) for message in calls]
+    body = b"[%b]" % b",".join(errors) if is_batch(request.body) else errors[0]
+    return Response(200, body, JSON_HEADERS)
+
+
+def _call_lost(message: Envelope) -> bytes:
+    data = {"reason": "replica_lost", "retryable": message.method in READS}
+    return jsonrpc.error_response(message.request_id, INTERNAL_ERROR, HELD_LOST, data)
+
+
+def _is_answered_on_a_stream(request: Request) -> bool:
+    """HTTP+SSE names the session in the address: nobody looks for an answer in the body of ours."""
+    return request.header(SESSION_FIELD) is None and session_id_of(request) is not None
 
 
 def nobody_there() -> Unavailable:
@@ -46,12 +62,22 @@ def too_many() -> Unavailable:
     return Unavailable(text, code="too_many_requests", hint="try again", retry_after_s=2)
 
 
-def _call_of(request: Request) -> tuple[Id | None, str]:
-    """The id and the method of the call in a request; None: it is no single call."""
+def _calls_of(request: Request) -> list[Envelope]:
+    """What in it is answered. What cannot be read, whoever had it refuses."""
+    body = request.body
     try:
-        message = jsonrpc.parse(request.body) if request.method == "POST" else None
+        if not is_batch(body):
+            messages = [jsonrpc.parse(body)]
+        elif len(body) <= MAX_BATCH_BYTES:
+            messages = [message for message, _ in jsonrpc.parse_batch(body)]
+        else:
+            messages = []
     except RemoteProtocolError:
-        return None, ""
-    if message is None or not message.is_request:
-        return None, ""
-    return message.request_id, message.method or ""
+        return []
+    return [message for message in messages if message.is_request]
+
+
+def _id_of(request: Request) -> Id | None:
+    """Of the call in it; None: it is no single call."""
+    calls = [] if request.method != "POST" or is_batch(request.body) else _calls_of(request)
+    return calls[0].request_id if calls else None

@@ -9,6 +9,7 @@ from typing import Any
 from tests.e2e.mooring import DEMO, LINUX_ONLY, Mooring, running_mooring
 from tests.e2e.replicas.fleet import Fleet, Roaming, port_of, running_fleet
 from tests.ledger import Ledger
+from tests.mcp_client import McpClient
 from tests.replicas.stores import Server
 from tests.support import suspend, within
 
@@ -125,6 +126,66 @@ async def test_a_killed_replica_loses_no_session(store: Server, ledger: Ledger) 
             answer = await served(client, "after")
         assert answer["result"]["mark"] == "after"
         assert all(count == 1 for count in ledger.marks().values())
+
+
+async def test_no_call_of_a_batch_that_is_lost_is_told_to_be_sent_again(
+    store: Server, ledger: Ledger
+) -> None:
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        owner.exit_status = -signal.SIGKILL
+        client.go_only_to(owner)
+        hello = {
+            "protocolVersion": "2025-03-26",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        opened = await client.raw("POST", client.request("initialize", hello))
+        client.session, client.version = opened.headers["mcp-session-id"], "2025-03-26"
+        await client.notify("notifications/initialized")
+        client.go_only_to(other)
+        calls = [
+            client.request("x/mark", {"mark": "cut", "delay_s": 60}, id="a"),
+            client.request("ping", id="b"),
+        ]
+        calling = asyncio.create_task(client.raw("POST", b"[%b]" % b",".join(calls)))
+        async with within():
+            while not ledger.has("cut"):
+                await asyncio.sleep(0.01)
+        owner.signal(signal.SIGKILL)
+        async with within():
+            answer = await calling
+        assert (answer.status, "retry-after" in answer.headers) == (200, False)
+        told = {one["id"]: one["error"]["data"] for one in json.loads(answer.body)}
+        assert told == {
+            "a": {"reason": "replica_lost", "retryable": False},
+            "b": {"reason": "replica_lost", "retryable": True},
+        }
+    assert ledger.marks() == {"cut": 1}
+
+
+async def test_that_a_message_of_http_sse_is_lost_is_told_where_its_client_looks(
+    store: Server, ledger: Ledger
+) -> None:
+    """Answers come on its stream: of what a message is answered with, clients read the status."""
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        async with McpClient(port_of(owner), path="/sse") as client:
+            endpoint = await (await client.stream()).event()
+            assert endpoint is not None
+            client.path, client.port = endpoint.data, port_of(other)
+            hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}
+            assert (await client.raw("POST", client.request("initialize", hello))).status == 202
+            await suspend(owner.pid)
+            try:
+                answer = await client.raw("POST", client.request("x/mark", {"mark": "stuck"}))
+            finally:
+                os.kill(owner.pid, signal.SIGCONT)
+        assert (answer.status, "retry-after" in answer.headers) == (502, False)
+        assert json.loads(answer.body)["error"]["data"] == {"reason": "replica_lost", "retryable": False}
+        await is_ready(owner)
 
 
 async def served(client: Roaming, mark: str) -> dict[str, Any]:

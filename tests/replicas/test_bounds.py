@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,15 +77,22 @@ async def opened(port: int, wait_s: float = 2.0) -> AsyncIterator[SharedStore]:
 
 @asynccontextmanager
 async def replica(
-    server: Server, *, drain_delay_s: float = 0.0, max_sessions: int = 1000, **bounds: Any
+    server: Server,
+    *,
+    argv: Sequence[str] = SCRIPTED,
+    spare: int = 1,
+    drain_delay_s: float = 0.0,
+    max_sessions: int = 1000,
+    **bounds: Any,
 ) -> AsyncIterator[Host]:
     port = free_port()
     options = ReplicaOptions(
         store=parse_store_address(server.url), advertise=f"http://127.0.0.1:{port}", policy=policy(**bounds)
     )
     async with hosting(
-        SCRIPTED,
+        argv,
         replicas=options,
+        spare=spare,
         listen={"port": port},
         drain_delay_s=drain_delay_s,
         max_sessions=max_sessions,

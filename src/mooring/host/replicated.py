@@ -136,15 +136,19 @@ class Replicated:
 
     async def wait_unneeded(self) -> None:
         """Until all sessions have gone, or nobody else is there, by way of whom somebody could come."""
-        while self._releasing is not None and self.front.can_release:
-            done, _ = await asyncio.wait([self._releasing], timeout=LOOK_S)
-            if done:
-                return
+        while self.front.can_release and await self._still_releases():
+            pass
 
     async def wait_released(self) -> None:
         """Until all sessions have gone; for ever, if Redis does not answer."""
-        if self._releasing is not None:
-            await asyncio.wait([self._releasing])
+        while await self._still_releases():
+            pass
+
+    async def _still_releases(self) -> bool:
+        """Is a session left, and somebody who lets go of it? Answered a moment later."""
+        if self._releasing is None or not self._holdings.are_left:
+            return False
+        return not (await asyncio.wait([self._releasing], timeout=LOOK_S))[0]
 
     def stop_releasing(self) -> None:
         """Calls are cut from now on: what is let go after that is not let go in peace."""

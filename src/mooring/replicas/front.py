@@ -464,14 +464,14 @@ class Front:
         self._reception.hang_up()
 
     async def release_all(self) -> None:
-        """Until no session is ours any more, each as soon as it rests. Cancelled at the deadline.
+        """Let go of sessions, each as soon as it rests: until cancelled, since another may be about to open.
 
         While requests still come here, and there is nobody else for them, sessions stay with their servers.
         """
         while True:
             try:
-                if (self.holds_calls or self.can_release) and not await self._holdings.release_quiet():
-                    return
+                if self.holds_calls or self.can_release:
+                    await self._holdings.release_quiet()
             except StoreUnavailable as error:
                 log.debug("sessions cannot be released: %s", error.message)
                 await asyncio.sleep(self._policy.look_again_s)

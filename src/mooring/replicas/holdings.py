@@ -215,12 +215,18 @@ class Holdings:
 
     # Letting go of all
 
-    async def release_quiet(self) -> int:
-        """Let go of those that rest; returns how many are left. Raises StoreUnavailable."""
+    @property
+    def are_left(self) -> bool:
+        """Is one ours, or about to be? Who has sent an `initialize` will come back for what it opens."""
+        if self._held or self._tasks:
+            return True
+        return any(one.calls and one.transport in RESUMED for one in self._proxy.sessions.values())
+
+    async def release_quiet(self) -> None:
+        """Let go of those that rest. Raises StoreUnavailable."""
         for id, held in list(self._held.items()):
             if held.session.is_quiet and held.session.streams.are_stored:
                 await self._release(id, held)
-        return len(self._held)
 
     async def _release(self, id: str, held: _Held) -> None:
         session = held.session

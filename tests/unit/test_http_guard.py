@@ -268,3 +268,14 @@ def test_who_needs_nobody_is_asked_for_nobody() -> None:
     guard.vouched = lambda request: "bob"
     verdict = guard.judge(Request(Head("GET", "/livez", headers=[(b"host", b"localhost")])))
     assert (verdict.answer, verdict.principal) == (None, "local")
+
+
+def test_whoever_vouches_and_is_not_believed_is_no_client_either() -> None:
+    guard = Guard(exempt_paths=["/livez"])
+    guard.vouched, guard.voucher_field = (lambda request: None), b"voucher"
+    fields = [(b"host", b"localhost"), (b"voucher", b"bob")]
+    refused = guard.judge(Request(Head("POST", "/mcp", headers=fields))).answer
+    assert refused is not None
+    assert refused.status == 401
+    assert guard.judge(Request(Head("POST", "/mcp", headers=fields[:1]))).answer is None
+    assert guard.judge(Request(Head("GET", "/livez", headers=fields))).answer is None

@@ -29,6 +29,7 @@ from mooring.http.listener import Listener
 from mooring.http.router import Router
 from mooring.http.tls import server_context
 from mooring.replicas.redis_needed import redis_needed
+from mooring.replicas.seal import HEADER
 from mooring.runtimes.descriptors import DESCRIPTORS
 from mooring.runtimes.household import Household
 from mooring.secrets.resolving import Resolver
@@ -95,7 +96,8 @@ async def run(options: ForegroundOptions, stop: Stop) -> int:
         await unless_stopped(stop, workload.check())
         if options.replicas is not None and not stop.requested:
             replicated = await _join(options.replicas, workload, router)
-            guard.vouched, door.app, pages.replicated = replicated.vouch, replicated.front, replicated
+            guard.vouched, guard.voucher_field = replicated.vouch, HEADER
+            door.app, pages.replicated = replicated.front, replicated
             replicated.front.own_pages = PAGES
         urls = [] if stop.requested else await _listen(listener, options.listen)
         if not stop.requested:

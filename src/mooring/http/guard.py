@@ -2,7 +2,8 @@
 
 The order of a judgement, and why:
 1. Exempt paths (health checks) pass unseen: a kubelet sends its pod's address and no token.
-   So do requests that another replica vouches for: it has judged them, and says who asks.
+   So do requests that another replica vouches for: it has judged them, and says who asks. One that says
+   so and is not believed is nobody's: as a client's it could be passed on once more.
 2. Host. A page that rebinds its own name to 127.0.0.1 still sends that name here. Loopback
    names are always fine; IP literals when bound to the network, since rebinding needs a name.
    A unix socket cannot be reached by a page at all.
@@ -63,6 +64,8 @@ class Guard:
     ) -> None:
         self.vouched: Callable[[Request], str | None] | None = None
         """The principal for whom another replica of ours asks; None: nobody vouches for it."""
+        self.voucher_field: bytes | None = None
+        """By which it does that: no client has it."""
         self._hosts = frozenset(_host_name(host.encode()) for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
         self._tokens = {name: token.encode() for name, token in (tokens or {}).items()}
@@ -93,6 +96,8 @@ class Guard:
     def _judge(self, request: Request) -> Verdict:
         if request.path in self._exempt_paths:  # 1
             return PASS
+        if self.voucher_field in request.head.fields:
+            return Verdict(_not_believed(), [])
         if request.peer != "unix" and (refusal := self._check_host(request)):  # 2
             return Verdict(refusal, [])
         cors: Headers = []
@@ -225,6 +230,15 @@ def _options_answer(request: Request) -> Response:
             (b"access-control-allow-headers", wanted),
             (b"access-control-max-age", PREFLIGHT_LIFETIME_S),
         ],
+    )
+
+
+def _not_believed() -> Response:
+    return problem(
+        401,
+        "replica_untrusted",
+        "who passes this on is not believed to be a replica",
+        hint="give all replicas the same --replica-key, and clocks that agree",
     )
 
 

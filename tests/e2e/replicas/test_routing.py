@@ -64,11 +64,20 @@ async def test_a_session_is_its_principals_on_every_replica(
 
 
 async def test_nobody_but_a_replica_is_believed(store: Server, ledger: Ledger) -> None:
-    """Who could say for whom it asks would be anybody."""
-    async with running_fleet(2, store, ledger.command) as fleet:
-        headers = {"mooring-replica": "x 1 local " + "0" * 64}
-        async with McpClient(fleet.ports[0], path="/.mooring/replica", headers=headers) as stranger:
-            assert (await stranger.raw("POST", b"{}")).status == 404
+    """Who could say for whom it asks would be anybody. And what is passed on is not passed on again."""
+    async with running_fleet(2, store, ledger.command) as fleet, McpClient(fleet.ports[0]) as client:
+        await client.initialize()
+        for port in fleet.ports:
+            headers = {"mooring-replica": "x 1 local " + "0" * 64}
+            async with McpClient(port, headers=headers) as stranger:
+                stranger.session = client.session
+                for stranger.path in ("/mcp", NEIGHBOURS_PATH):
+                    answer = await stranger.raw("POST", stranger.request("x/mark", {"mark": "passed on"}))
+                    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (
+                        401,
+                        "replica_untrusted",
+                    )
+    assert not ledger.marks()
 
 
 async def test_no_replica_says_for_a_client_what_replicas_say_to_each_other(
@@ -166,15 +175,17 @@ async def test_a_seal_that_has_run_out_is_not_believed(store: Server, ledger: Le
             assert (await thief.raw("POST", body, X_New="1")).status == 401
 
 
+@pytest.mark.parametrize("has_tokens", [True, False])
 async def test_replicas_with_different_keys_do_not_believe_each_other(
-    store: Server, ledger: Ledger, tmp_path: Path
+    has_tokens: bool, store: Server, ledger: Ledger, tmp_path: Path
 ) -> None:
     """No client hears of that as if it were its own fault; and it is told where it can be mended."""
     tokens = tmp_path / "tokens"
     tokens.write_text("alice aaaaaaaaaaaaaaaaaaaaaaaa\n")
     tokens.chmod(0o600)
     alice = {"Authorization": "Bearer aaaaaaaaaaaaaaaaaaaaaaaa"}
-    async with running_fleet(0, store, ledger.command, "--token-file", str(tokens)) as fleet:
+    options = ("--token-file", str(tokens)) if has_tokens else ()
+    async with running_fleet(0, store, ledger.command, *options) as fleet:
         for n in range(2):
             key = tmp_path / f"key-{n}"
             key.write_text(str(n) * 32)

@@ -9,7 +9,7 @@ import pytest
 
 from mooring.http.origin import parse_url
 from mooring.http.websocket_client import ClientSockets
-from mooring.replicas.forwarding import NEIGHBOURS_PATH
+from mooring.replicas.forwarding import HELD, NEIGHBOURS_PATH, NO, YES
 from mooring.replicas.link_frames import MAX_MESSAGE_BYTES, SUBPROTOCOL, Frame, Kind, read_frames
 from mooring.replicas.membership import Membership
 from mooring.replicas.reception import Reception
@@ -30,16 +30,31 @@ class Scene:
         self.holds = True
         self.served: Served
         membership = SimpleNamespace(names={"here-0", ME}, promise_rest=self._promise_rest)
-        self.reception = Reception(echo, self.seal, cast("Membership", membership), holds=lambda: self.holds)
+        self.told_again: list[str] = []
+        self.reception = Reception(
+            echo,
+            self.seal,
+            cast("Membership", membership),
+            holds=lambda: self.holds,
+            tell_again=self._tell_again,
+        )
 
     def _promise_rest(self, incarnation: str) -> bool:
         self.promised.append(incarnation)
         return True
 
-    async def asked(self, question: str, principal: str | None = NOBODY, method: str = "POST") -> Answer:
+    def _tell_again(self, id: str) -> bool:
+        self.told_again.append(id)
+        return id.startswith("ours")
+
+    async def asked(
+        self, question: str, principal: str | None = NOBODY, method: str = "POST", body: bytes = b""
+    ) -> Answer:
         seal = "" if principal is None else self._seal_for(principal)
+        fields = f"{seal}Content-Length: {len(body)}\r\n" if body else seal
         peer = await self.served.peer()
-        peer.send(f"{method} {NEIGHBOURS_PATH}?{question} HTTP/1.1\r\nHost: x\r\n{seal}\r\n".encode())
+        head = f"{method} {NEIGHBOURS_PATH}?{question} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"
+        peer.send(head.encode() + body)
         return await peer.answer()
 
     def _seal_for(self, principal: str) -> str:
@@ -71,13 +86,19 @@ async def test_a_promise_is_made_to_whoever_is_named() -> None:
         assert scene.promised == ["there-1"]
 
 
+async def test_which_sessions_it_has_of_those_that_redis_has_lost() -> None:
+    async with receiving() as scene:
+        assert (await scene.asked(HELD, body=b"ours-1 not ours-2")).body == bytes([YES, NO, YES])
+        assert scene.told_again == ["ours-1", "not", "ours-2"]
+
+
 @pytest.mark.parametrize("principal", [None, "local", "alice"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_nobody_is_heard_but_a_replica_that_asks_for_itself(method: str, principal: str | None) -> None:
     async with receiving() as scene:
-        for question in (f"holds={ME}", "rest=there-1", ""):
+        for question in (f"holds={ME}", "rest=there-1", HELD, ""):
             assert (await scene.asked(question, principal, method)).status == 404
-        assert scene.promised == []
+        assert scene.promised == scene.told_again == []
 
 
 async def test_there_is_nothing_else_to_be_had() -> None:

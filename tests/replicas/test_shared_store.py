@@ -247,3 +247,14 @@ async def test_a_database_that_is_not_there_is_a_refusal(server: Server) -> None
     async with opened(server.url.replace("/0", "/99")) as store:
         with pytest.raises(UserError):
             await store.check()
+
+
+async def test_whether_it_forgets_when_it_is_full(place: Place, store: SharedStore) -> None:
+    assert not await store.may_evict()
+    for policy, bound, may in [("allkeys-lru", "1gb", True), ("allkeys-lru", "0", False)]:
+        for node in place.nodes:
+            node.ask("CONFIG", "SET", "maxmemory-policy", policy)
+            node.ask("CONFIG", "SET", "maxmemory", bound)
+        assert await store.may_evict() is may
+    for node in place.nodes:
+        node.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")

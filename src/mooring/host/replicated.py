@@ -179,6 +179,11 @@ async def join(
     store = SharedStore(client, Keys(options.prefix, proxy.name), policy.store_s)
     try:
         await _wait_there(store, options, policy)
+        if await store.may_evict():
+            log.warning(
+                "Redis forgets sessions when its memory is full: give it maxmemory-policy noeviction",
+                extra={"event": "sessions_may_be_evicted"},
+            )
         key = options.key.encode() if options.key else await store.secret(secrets.token_hex(32).encode())
         return await _join(options, proxy, local, policy=policy, store=store, key=key, wall=wall)
     except BaseException:

@@ -29,13 +29,16 @@ from mooring.replicas.records import Replica
 from mooring.replicas.seal import HEADER, NOBODY, Seal
 from mooring.wire.http import HOP_BY_HOP, Exchange, Headers, Request, Response
 
-__all__ = ["MISDIRECTED", "NEIGHBOURS_PATH", "REFUSALS", "UNTRUSTED", "Forwarding"]
+__all__ = ["HELD", "MISDIRECTED", "NEIGHBOURS_PATH", "NO", "REFUSALS", "UNTRUSTED", "YES", "Forwarding"]
 
 log = logging.getLogger("mooring.replicas")
 
 MISDIRECTED = 421
 """The session is not, or no longer, where the request was sent; nothing was done."""
 NEIGHBOURS_PATH = "/.mooring/replica"
+HELD = "held"
+YES, NO = b"yn"
+"""Of each session that is asked for."""
 WHOLE_BYTES = 64 * 1024
 """An answer up to this is kept until it is whole: one write."""
 MAX_WORD_BYTES = 4096
@@ -123,12 +126,17 @@ class Forwarding:
         """Does it live under that name, and may it act? Whoever does not answer does not."""
         return await self._ask(replica, f"holds={incarnation}") == b"yes"
 
-    async def _ask(self, replica: Replica, question: str) -> bytes:
+    async def held_of(self, ids: Collection[str], replica: Replica) -> set[str]:
+        """Which of these are its own, though Redis has nothing of them? It writes those down again."""
+        answer = await self._ask(replica, HELD, " ".join(ids).encode())
+        return {id for id, says in zip(ids, answer, strict=False) if says == YES}
+
+    async def _ask(self, replica: Replica, question: str, body: bytes = b"") -> bytes:
         try:
             async with asyncio.timeout(self._policy.hold_s):
                 client = self._client(replica)
                 headers = [self._seal.header(self._name(), NOBODY)]
-                response = await client.request("POST", f"{NEIGHBOURS_PATH}?{question}", headers)
+                response = await client.request("POST", f"{NEIGHBOURS_PATH}?{question}", headers, body)
                 try:
                     return await response.read(MAX_WORD_BYTES) if response.status == 200 else b""
                 finally:

@@ -3,7 +3,8 @@
     here, and the lease holds     served at once, without asking anybody
     at another that lives         passed on to it
     nobody's, or of a dead one    taken over, then served here
-    unknown, or another's         as without replicas: there is no such session
+    unknown                       the others are asked: it may be Redis that has lost it
+    nobody knows it, or another's as without replicas: there is no such session
     Redis does not answer         waited for, then 503: nothing was done
 
 - A request that was passed on is not passed on again: it is served, or 421 says that nothing was done.
@@ -36,6 +37,7 @@ from mooring.replicas.reception import Reception
 from mooring.replicas.records import Replica
 from mooring.replicas.resuming import go_on_with
 from mooring.replicas.seal import HEADER, Seal
+from mooring.replicas.searching import Searching
 from mooring.replicas.shared_store import Place, SharedStore
 from mooring.replicas.store_errors import StoreUnavailable
 from mooring.wire.events import parse_event_id
@@ -103,8 +105,13 @@ class Front:
         """Paths of this process: whoever asks for one needs no session, and no Redis."""
         self._is_ending = False
         """What waits here is not done here any more."""
+        self._searching = Searching(forwarding, membership, policy)
         self._reception = Reception(
-            self, seal, membership, holds=lambda: membership.holds() and not self.is_draining
+            self,
+            seal,
+            membership,
+            holds=lambda: membership.holds() and not self.is_draining,
+            tell_again=holdings.tell_again,
         )
 
     @property
@@ -307,6 +314,8 @@ class Front:
         place = await self._store.find(id)
         if place is None and await self._membership.is_refilling():
             raise StoreUnavailable("it has lost what it knew, and is being told again")
+        if place is None and await self._searching.is_held(id):
+            raise StoreUnavailable("it has lost the session, and is being told of it again")
         if place is None or place.record.principal != request.principal:
             self._local(exchange)  # which knows no such session either
             return True
@@ -489,6 +498,7 @@ class Front:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self._searching.aclose()
 
 
 def _cancel(task: "asyncio.Task[None]") -> None:

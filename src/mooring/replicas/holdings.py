@@ -213,6 +213,15 @@ class Holdings:
         )
         return True
 
+    def tell_again(self, id: str) -> bool:
+        """Redis is said to have nothing of it: if it is ours, it is written down once more, or found to have
+        been ended."""
+        if id not in self._held or not self.membership.holds():
+            return False
+        self._changed[id] = None
+        self._wake.set()
+        return True
+
     # Letting go of all
 
     @property

@@ -3,6 +3,7 @@
     GET                  a link: calls that they pass on come by it
     POST ?holds=NAME     does it live under that name, and may it act for its sessions?
     POST ?rest=NAME      NAME sees no Redis: does this one not see it either, and leave its sessions alone?
+    POST ?held           sessions of which Redis has nothing: which of them are this one's all the same?
 
 Whoever asks has a seal, and asks for nobody. What is passed on for a client has a seal too, but with the
 client's name in it: no client comes here by way of a replica, whatever path it asks for.
@@ -11,6 +12,7 @@ client's name in it: no client comes here by way of a replica, whatever path it 
 from collections.abc import Callable
 from urllib.parse import parse_qs
 
+from mooring.replicas.forwarding import HELD, NO, YES
 from mooring.replicas.link_answering import AnsweringLink, Unread
 from mooring.replicas.link_frames import SUBPROTOCOL
 from mooring.replicas.membership import Membership
@@ -23,12 +25,22 @@ __all__ = ["Reception"]
 class Reception:
     """`app` is whom calls on links are for. Each link ends with its socket, which is the listener's."""
 
-    def __init__(self, app: App, seal: Seal, membership: Membership, *, holds: Callable[[], bool]) -> None:
-        """`holds`: may we act for our sessions, and are we not about to let go of them?"""
+    def __init__(
+        self,
+        app: App,
+        seal: Seal,
+        membership: Membership,
+        *,
+        holds: Callable[[], bool],
+        tell_again: Callable[[str], bool],
+    ) -> None:
+        """`holds`: may we act for our sessions, and are we not about to let go of them? `tell_again`: is that
+        one ours? Then Redis is told of it once more."""
         self._app = app
         self._seal = seal
         self._membership = membership
         self._holds = holds
+        self._tell_again = tell_again
         self._links: set[AnsweringLink] = set()
         self._unread = Unread()
         self._is_hanging_up = False
@@ -42,12 +54,18 @@ class Reception:
         if request.method == "GET":
             self._open_link(exchange)
             return
+        if request.query == HELD:
+            exchange.respond(Response(200, self._held_of(request.body)))
+            return
         asked = parse_qs(request.query)
         if rest := asked.get("rest"):
             says = self._membership.promise_rest(rest[0])
         else:
             says = asked.get("holds", [""])[0] in self._membership.names and self._holds()
         exchange.respond(Response(200, b"yes" if says else b"no"))
+
+    def _held_of(self, ids: bytes) -> bytes:
+        return bytes(YES if self._tell_again(id) else NO for id in ids.decode("latin-1").split(" "))
 
     def _open_link(self, exchange: Exchange) -> None:
         socket = exchange.upgrade(SUBPROTOCOL)

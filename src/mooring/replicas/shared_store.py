@@ -194,6 +194,14 @@ class SharedStore:
         """Does it take what it is told?"""
         await self._ask(self._client.set(self._keys.secret + b":check", b"1", px=1000))
 
+    async def may_evict(self) -> bool:
+        """When its memory is full, does it forget what it was told? If it does not say, no."""
+        try:
+            said = cast("dict[str, Any]", await self._ask(self._client.info("memory")))
+        except StoreUnavailable:
+            return False
+        return bool(said.get("maxmemory")) and said.get("maxmemory_policy") != "noeviction"
+
     async def secret(self, candidate: bytes) -> bytes:
         """With which replicas know each other: the first one's, for as long as Redis keeps it."""
         if (kept := await self.known_secret()) is None:

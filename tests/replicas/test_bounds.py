@@ -23,6 +23,7 @@ from mooring.replicas.address import StoreAddress, parse_store_address
 from mooring.replicas.event_store import EventStore
 from mooring.replicas.forwarding import MAX_WORD_BYTES, Forwarding
 from mooring.replicas.holdings import MAX_BACKLOG_BYTES, MOST_ENDED, Holdings, _fitting
+from mooring.replicas.link_frames import Kind
 from mooring.replicas.membership import Membership
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Keys, Replica, SessionRecord
@@ -35,6 +36,7 @@ from mooring.wire.http import Exchange, Head, Request, Response
 from tests.hosting import SCRIPTED, Host, hosting
 from tests.http_client import Held, serving
 from tests.mcp_client import McpClient
+from tests.replicas.linked import Scripted
 from tests.replicas.stores import Server, running_server
 from tests.support import free_port, until, within
 
@@ -378,6 +380,47 @@ async def test_calls_under_way_elsewhere_are_not_among_those_who_look(server: Se
                 await asyncio.sleep(0.02)
         for id in calls:
             await client.notify("notifications/cancelled", {"requestId": id})
+
+
+async def test_those_that_come_back_from_a_replica_that_ends_are_not_among_them_either(
+    server: Server,
+) -> None:
+    """They are many at once, have been let in, and are served; and nobody else is refused because of them."""
+    ending = Scripted()
+    status = 421
+    ending.app = lambda exchange: exchange.respond(Response(status))
+    async with (
+        serving(ending) as there,
+        opened(server.port) as store,
+        replica(server, lease_s=3.0, max_waiting=2) as host,
+        McpClient(host.port) as client,
+        McpClient(host.port) as somebody,
+    ):
+        await store.begin("ghost", Replica(f"http://127.0.0.1:{there.port}"), 60.0)
+        await store.open("session-of-a-ghost", "ghost", RECORD, 1.0, 60.0)
+        await host_knows(host, 1)
+        client.session = "session-of-a-ghost"
+        status = 200
+        async with within():
+            while not ending.opened:
+                await client.raw("POST", client.request("ping"))
+        peers = [await client.send("POST", client.request("ping")) for _ in range(4)]
+        await ending.hears(Kind.CALL, len(peers))
+        status = 421
+        ending.batch.put(Kind.GOODBYE, 0)
+        await until(lambda: there.listener.connections > 1)
+        somebody.session = "never-was-a-session"
+        async with within():
+            assert (await somebody.raw("POST", somebody.request("ping"))).status == 404
+        status = 200
+        async with within():
+            assert [(await peer.answer()).status for peer in peers] == [200] * len(peers)
+
+
+async def host_knows(host: Host, others: int) -> None:
+    async with within(), McpClient(host.port, path="/readyz") as probe:
+        while json.loads((await probe.raw("GET")).body)["replicas"]["others"] != others:
+            await asyncio.sleep(0.02)
 
 
 async def test_where_the_sessions_of_others_are_is_remembered_of_some(server: Server) -> None:

@@ -97,6 +97,9 @@ class Front:
         self._clock = clock
         self._known: OrderedDict[str, _Seen] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._looking: set[Exchange] = set()
+        """Those that look for their session now, since they came. What another replica has may take days; and
+        whoever comes back from one that ends is many at once, and has been let in."""
         self._taking: dict[str, asyncio.Future[None]] = {}
         self.is_draining = False
         self.holds_calls = False
@@ -258,10 +261,21 @@ class Front:
         self, name: str, replica: Replica, exchange: Exchange, *, not_done: Container[int] = (MISDIRECTED,)
     ) -> bool:
         """True: it has been dealt with. False: nothing was done."""
-        outcome = await self._passing.hand_to(name, replica, exchange, not_done=not_done)
+        outcome = await self._hand(name, replica, exchange, not_done)
         if outcome in (Outcome.UNANSWERED, Outcome.LOST):
             exchange.respond(answers.lost(exchange.request))
         return outcome is not Outcome.NOT_DONE
+
+    async def _hand(
+        self, name: str, replica: Replica, exchange: Exchange, not_done: Container[int] = (MISDIRECTED,)
+    ) -> Outcome:
+        was_looking = exchange in self._looking
+        self._looking.discard(exchange)
+        try:
+            return await self._passing.hand_to(name, replica, exchange, not_done=not_done)
+        finally:
+            if was_looking:
+                self._looking.add(exchange)
 
     def _others(self) -> list[tuple[str, Replica]]:
         """All that could take what is not ours any more, in whichever order."""
@@ -357,7 +371,7 @@ class Front:
     ) -> bool:
         """`at`: the name of that replica, if it is not the owner. False: it is to be looked for anew."""
         self._remember(id, known, replica)
-        outcome = await self._passing.hand_to(at or known.owner, replica, exchange)
+        outcome = await self._hand(at or known.owner, replica, exchange)
         return await self._settle(exchange, id, known, outcome, replica)
 
     def _may_pass_on_to(self, seen: _Seen, request: Request) -> bool:
@@ -448,10 +462,11 @@ class Front:
                 self._known.popitem(last=False)
 
     def _spawn(self, exchange: Exchange, work: Coroutine[None, None, None]) -> None:
-        if len(self._tasks) - self._passing.answering >= self._policy.max_waiting:
+        if len(self._looking) >= self._policy.max_waiting:
             work.close()
             exchange.respond(answers.unavailable(exchange.request, answers.too_many()))
             return
+        self._looking.add(exchange)
         self._begin(exchange, work)
 
     def _begin(self, exchange: Exchange, work: Coroutine[None, None, None]) -> None:
@@ -462,6 +477,7 @@ class Front:
 
     def _on_done(self, exchange: Exchange, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
+        self._looking.discard(exchange)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a request could not be passed on", exc_info=error)
             exchange.abort()

@@ -34,14 +34,7 @@ class Passing:
         self.forwards = 0
         """Requests that another replica has dealt with."""
         self._asking: set[asyncio.Task[None]] = set()
-        self._answering: set[Exchange] = set()
         membership.on_dead = self._give_up
-
-    @property
-    def answering(self) -> int:
-        """How many tasks wait for another's answer, or pass it on. It may take days: the bound of those who
-        look for a session is not for them."""
-        return len(self._answering)
 
     @property
     def errands(self) -> int:
@@ -80,7 +73,6 @@ class Passing:
         self, name: str, replica: Replica, exchange: Exchange, *, not_done: Container[int] = (MISDIRECTED,)
     ) -> Outcome:
         """`not_done`: the statuses by which it says that it did nothing."""
-        self._answering.add(exchange)
         try:
             async with self._while_alive(name):
                 response = await self._forwarding.send(exchange.request, replica)
@@ -97,8 +89,6 @@ class Passing:
         except (AnswerLost, TimeoutError) as error:
             log.debug("%s has not answered: %s", replica.address, error)
             return outcome_of(error)
-        finally:
-            self._answering.discard(exchange)
         return Outcome.ANSWERED
 
     async def _answer(self, exchange: Exchange, response: ClientResponse) -> None:

@@ -102,9 +102,11 @@ class Desk:
         """What was not answered."""
         self.unsent = 0
         self.principal = "local"
+        self.is_known = True
+        """Does Redis know the name of the other?"""
 
-    async def _address_of(self, _: str) -> Replica:
-        return self.other
+    async def _address_of(self, _: str) -> Replica | None:
+        return self.other if self.is_known else None
 
     async def open(self) -> None:
         """What is passed on at once needs a link that is there."""

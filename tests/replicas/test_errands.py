@@ -18,6 +18,7 @@ from mooring.replicas.link_frames import (
     Kind,
     parts,
 )
+from mooring.replicas.passing import DOUBTS
 from mooring.wire.http import Exchange, Head, Request, Response
 from tests.http_client import Held, Peer, echo, get, post, serving
 from tests.replicas.linked import NAME, Desk, Other, Scripted, asked, linked
@@ -410,6 +411,31 @@ async def test_one_that_goes_on_without_redis_is_waited_for() -> None:
         await until(lambda: not scene.desk.passing._asking)
         echo(app.exchanges[0])
         assert (await peer.answer()).body == b"POST /mcp  {}"
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_one_whose_name_redis_has_lost_is_given_the_time_to_come_back(comes_back: bool) -> None:
+    """Under another name, with the calls that it has."""
+    app = Held()
+    other = Other(app)
+    async with linked(other) as scene:
+        passing = scene.desk.passing
+        scene.desk.is_known = False
+        peer = await scene.served.peer()
+        peer.send(post(b"{}", "/mcp"))
+        await app.count(1)
+        for _ in range(DOUBTS - 1):
+            scene.desk.membership.on_dead(NAME)
+            await until(lambda: not passing._asking)
+        assert scene.desk.ended == []
+        other.lives = comes_back
+        scene.desk.membership.on_dead(NAME)
+        await until(lambda: not passing._asking)
+        if comes_back:
+            echo(app.exchanges[0])
+        assert (await peer.answer()).body == (b"POST /mcp  {}" if comes_back else Outcome.LOST.name.encode())
+        scene.desk.membership.on_dead(NAME)
+        assert not passing._doubted
 
 
 async def test_closing_ends_what_is_under_way() -> None:

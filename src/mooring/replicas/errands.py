@@ -49,8 +49,8 @@ class Errand:
         "_on_over",
         "_on_refused",
         "_owed_bytes",
-        "_replica",
         "is_begun",
+        "replica",
         "to",
     )
 
@@ -66,7 +66,7 @@ class Errand:
         hears the outcome, once; None: its client has gone."""
         self.to = to
         self._exchange = exchange
-        self._replica = replica
+        self.replica = replica
         self._on_refused = on_refused
         self._on_over = on_over
         self.is_begun = False
@@ -138,7 +138,7 @@ class Errand:
             self._link.credit(self._number, owed)
 
     def _refuse(self, status: int) -> None:
-        self._on_refused(self.to, self._replica, status)
+        self._on_refused(self.to, self.replica, status)
         self._end(Outcome.NOT_DONE)
 
     def _end(self, outcome: Outcome | None) -> None:

@@ -256,14 +256,17 @@ class Membership:
         await self._on_look()
         lives = await asyncio.gather(*map(self._store.is_alive, known))
         alive = {name: at for (name, at), lives in zip(known.items(), lives, strict=True) if lives}
+        # Redis may have lost their names as well.
+        dead = (known.keys() | self.others.keys() | self._dead_since.keys()) - alive.keys()
         self.others = {name: at for name, at in alive.items() if name != self.name}
         now = self._clock()
-        for name in (dead := known.keys() - alive.keys()):
+        for name in dead:
             self.on_dead(name)
         self._dead_since = {name: self._dead_since.get(name, now) for name in dead}
-        for name, since in self._dead_since.items():
+        for name, since in list(self._dead_since.items()):
             if now - since >= self._policy.remembered_s:
                 await self._store.forget(name)
+                del self._dead_since[name]
         self._promised = {name: until for name, until in self._promised.items() if until > now}
 
     def _note_trouble(self, error: StoreUnavailable) -> None:

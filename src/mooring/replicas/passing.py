@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,10 @@ __all__ = ["Passing"]
 
 log = logging.getLogger("mooring.replicas")
 
+DOUBTS = 3
+"""So many looks, in the span of a lease, has one of which Redis has lost the name: it may be busy to have its
+sessions again, under another."""
+
 
 class Passing:
     """Requests that are at other replicas. They end with those, also with one that was only stopped."""
@@ -27,6 +32,10 @@ class Passing:
         self._forwarding = forwarding
         self._membership = membership
         self._bounds: dict[str, set[asyncio.Timeout]] = {}
+        self._places: dict[str, Replica] = {}
+        """Where those are that have bounds."""
+        self._doubted: Counter[str] = Counter()
+        """How often those were asked in vain of which Redis knows nothing."""
         self._errands: set[Errand] = set()
         """Those that are under way."""
         self._told: set[str] = set()
@@ -74,7 +83,7 @@ class Passing:
     ) -> Outcome:
         """`not_done`: the statuses by which it says that it did nothing."""
         try:
-            async with self._while_alive(name):
+            async with self._while_alive(name, replica):
                 response = await self._forwarding.send(exchange.request, replica)
                 if response.status in not_done or response.status in UNTRUSTED:
                     self._note_refusal(name, replica, response.status)
@@ -110,33 +119,49 @@ class Passing:
             log.warning("%s", text, extra={"event": event, "replica": name})
 
     @asynccontextmanager
-    async def _while_alive(self, name: str) -> AsyncIterator[None]:
+    async def _while_alive(self, name: str, replica: Replica) -> AsyncIterator[None]:
         """For as long as that replica has a lease: one that was stopped says nothing. Raises TimeoutError."""
         async with asyncio.timeout(None) as bound:
             bounds = self._bounds.setdefault(name, set())
             bounds.add(bound)
+            self._places[name] = replica
             try:
                 yield
             finally:
                 bounds.discard(bound)
                 if not bounds:
                     self._bounds.pop(name, None)
+                    self._places.pop(name, None)
 
     def _give_up(self, name: str) -> None:
         """It has no lease: whoever waits for it waits no longer, unless it may act all the same."""
         self._told.discard(name)
-        if self._bounds.get(name) or any(errand.to == name for errand in self._errands):
-            task = asyncio.get_running_loop().create_task(self._give_up_if_dead(name))
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+        if (replica := self._place_of(name)) is None:
+            self._doubted.pop(name, None)
+            return
+        task = asyncio.get_running_loop().create_task(self._give_up_if_dead(name, replica))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
 
-    async def _give_up_if_dead(self, name: str) -> None:
+    def _place_of(self, name: str) -> Replica | None:
+        """Where it is, if something is there for which somebody waits."""
+        if (replica := self._places.get(name)) is not None:
+            return replica
+        return next((errand.replica for errand in self._errands if errand.to == name), None)
+
+    async def _give_up_if_dead(self, name: str, replica: Replica) -> None:
         try:
-            replica = await self._membership.address_of(name)
+            is_known = await self._membership.address_of(name) is not None
         except StoreUnavailable:
             return  # the next look tells
-        if replica is not None and await self._forwarding.holds(replica, name):
+        if await self._forwarding.holds(replica, name):
+            self._doubted.pop(name, None)
             return
+        if not is_known:
+            self._doubted[name] += 1
+            if self._doubted[name] < DOUBTS:
+                return
+            del self._doubted[name]
         now = asyncio.get_running_loop().time()
         for bound in self._bounds.get(name, ()):
             if not bound.expired():

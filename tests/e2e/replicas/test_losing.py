@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.e2e.mooring import DEMO, LINUX_ONLY, Mooring, running_mooring
 from tests.e2e.replicas.fleet import Fleet, Roaming, port_of, running_fleet
+from tests.e2e.replicas.test_routing import gauge
 from tests.ledger import Ledger
 from tests.mcp_client import McpClient
 from tests.replicas.stores import Server
@@ -186,6 +187,38 @@ async def test_that_a_message_of_http_sse_is_lost_is_told_where_its_client_looks
         assert (answer.status, "retry-after" in answer.headers) == (502, False)
         assert json.loads(answer.body)["error"]["data"] == {"reason": "replica_lost", "retryable": False}
         await is_ready(owner)
+
+
+async def test_a_stopped_replica_is_not_waited_for_although_redis_has_lost_its_name(
+    store: Server, ledger: Ledger
+) -> None:
+    async with running_fleet(2, store, ledger.command, *LEASE) as fleet, Roaming(fleet.ports) as client:
+        await fleet.know_each_other()
+        owner, other = fleet.replicas
+        client.go_only_to(owner)
+        await client.initialize()
+        client.go_only_to(other)
+        await client.mark("before")  # which knows where from now on
+        await suspend(owner.pid)
+        try:
+            calling = asyncio.create_task(client.mark("stuck"))
+            async with within():
+                while not await gauge(other, "mooring_requests_under_way_elsewhere"):
+                    await asyncio.sleep(0.01)
+            await lose_all(store)
+            async with within():
+                error = (await calling)["error"]
+        finally:
+            os.kill(owner.pid, signal.SIGCONT)
+        assert error["data"] == {"reason": "replica_lost", "retryable": False}
+        await is_ready(owner)
+
+
+async def lose_all(store: Server) -> None:
+    reader, writer = await asyncio.open_connection(store.host, store.port)
+    writer.write(b"FLUSHALL\r\n")
+    assert await reader.readline() == b"+OK\r\n"
+    writer.close()
 
 
 async def served(client: Roaming, mark: str) -> dict[str, Any]:

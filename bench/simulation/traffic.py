@@ -17,6 +17,8 @@ __all__ = ["FIND_COMMANDS", "Job", "Place", "Reason", "Step", "calls", "heartbea
 
 FIND_COMMANDS = 2
 """To find a session: whose it is, and whether that one lives (`Front._try`)."""
+LOOK_COMMANDS = 4
+"""Who there is; whether Redis still keeps what it was told: two; and the key (`Membership._look_around`)."""
 EVENTS_EACH = 3
 """Stored of a call that is answered with events: that there is a stream, one notification, the answer."""
 
@@ -96,11 +98,11 @@ def _sessions(fleet: Fleet, costs: Costs) -> Iterator[Job]:
 
 
 def heartbeats(fleet: Fleet, costs: Costs) -> Iterator[Job]:
-    """A renewal is one command; a look around is one for all replicas, then one for each, in turn."""
+    """A renewal is one command; a look around is some about all replicas, then one for each, in turn."""
     turns_per_s = fleet.replicas / fleet.policy.renew_s
     command = _asking(costs, Place.OWNER, costs.find_us, Reason.BEATING)
     yield Job(turns_per_s, command)
-    yield Job(turns_per_s / LOOK_TURNS, command * (1 + fleet.replicas))
+    yield Job(turns_per_s / LOOK_TURNS, command * (LOOK_COMMANDS + fleet.replicas))
 
 
 def _asking(costs: Costs, place: Place, redis_us: float, reason: Reason) -> list[Step]:

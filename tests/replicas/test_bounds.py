@@ -85,6 +85,7 @@ async def replica(
     spare: int = 1,
     drain_delay_s: float = 0.0,
     max_sessions: int = 1000,
+    idle_timeout_s: float | None = 1800.0,
     **bounds: Any,
 ) -> AsyncIterator[Host]:
     port = free_port()
@@ -98,6 +99,7 @@ async def replica(
         listen={"port": port},
         drain_delay_s=drain_delay_s,
         max_sessions=max_sessions,
+        idle_timeout_s=idle_timeout_s,
     ) as host:
         yield host
 

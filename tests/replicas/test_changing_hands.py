@@ -15,6 +15,7 @@ from tests.mcp_client import McpClient
 from tests.raw_server import Asked, Wire, answer, raw_server
 from tests.replicas.stores import Server
 from tests.replicas.test_bounds import forwarding, nothing, opened, replica, server
+from tests.replicas.test_releasing import HELLO
 from tests.support import within
 
 __all__ = ["server"]
@@ -40,6 +41,26 @@ async def test_one_without_room_leaves_a_session_to_others(server: Server) -> No
         assert json.loads(refused.body)["error"]["data"]["reason"] == "too_many_sessions"
         client.port = other.port
         assert (await client.raw("POST", client.request("ping"))).status == 200
+
+
+async def test_a_session_that_gives_way_goes_on_elsewhere_though_redis_had_lost_it(server: Server) -> None:
+    async with (
+        opened(server.port) as store,
+        replica(server, max_sessions=1, idle_timeout_s=0.05, lease_s=3.0) as full,
+        replica(server, lease_s=3.0) as other,
+        McpClient(full.port) as client,
+        McpClient(full.port) as newcomer,
+        within(),
+    ):
+        await client.initialize()
+        assert await store._client.delete(store._keys.session(client.session)) == 1
+        # It gives way when it sleeps.
+        while (await newcomer.raw("POST", newcomer.request("initialize", HELLO))).status == 503:
+            await asyncio.sleep(0.02)
+        client.port = other.port
+        while (answered := await client.raw("POST", client.request("ping"))).status == 503:
+            await asyncio.sleep(0.02)
+        assert answered.status == 200
 
 
 class NoNeighbours:

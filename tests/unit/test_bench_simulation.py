@@ -219,10 +219,10 @@ def test_more_of_anything_fills_nothing_less(grown: str) -> None:
 
 
 def test_redis_hears_a_replica_as_often_as_the_code_says() -> None:
-    """Four renewals in a lease, and at every second of them a look at all, one after the other."""
+    """Four renewals in a lease, and at every second of them a look: at four things, then at each replica."""
     found = work_s(heartbeats(Fleet(replicas=100, lease_s=10.0), COSTS), Place.REDIS)
     commands_in_a_lease = found[Reason.BEATING] * 10 / (COSTS.find_us / 1e6)
-    assert commands_in_a_lease == pytest.approx(100 * (4 + 2 * (1 + 100)))
+    assert commands_in_a_lease == pytest.approx(100 * (4 + 2 * (4 + 100)))
 
 
 def test_sessions_spread_over_the_slots_of_a_cluster() -> None:
@@ -315,7 +315,7 @@ def test_who_asks_seldom_has_a_head_that_nobody_knows() -> None:
 
 def test_heartbeats_grow_with_the_square_of_replicas() -> None:
     few, many = (beating(Fleet(replicas=replicas), COSTS) for replicas in (100, 1000))
-    assert many.commands_per_s == pytest.approx(100 * few.commands_per_s, rel=0.05)
+    assert many.commands_per_s == pytest.approx(100 * few.commands_per_s, rel=0.1)
     longer = beating(Fleet(replicas=100, lease_s=30.0), COSTS)
     assert longer.commands_per_s == pytest.approx(few.commands_per_s / 3)
     assert few.troubled_share > few.redis_share

@@ -304,7 +304,9 @@ class SocketCaller:
         """Who says more than the agent takes, or its token allows, is not read for a while."""
         if wait_s or not stream.writable:
             socket.hold()
-        if wait_s and self._resting is None:
+        if wait_s:
+            if self._resting is not None:  # of messages that came together, the last asks for the longest
+                self._resting.cancel()
             self._resting = asyncio.get_running_loop().call_later(wait_s, self._rested)
 
     def _rested(self) -> None:

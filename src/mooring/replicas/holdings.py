@@ -166,12 +166,18 @@ class Holdings:
 
     async def _let_go(self, id: str, held: _Held, record: SessionRecord) -> None:
         try:
-            await self._store.keep(id, held.title, record, self._used_at(held), self._ttl_s, next_owner="")
+            await self._give_back(id, held, record)
         except StoreUnavailable as error:
             # It stays ours in name: whoever asks us for it finds that it is not here, and may take it.
             log.debug("a session could not be released: %s", error.message)
         finally:
             self.leaving.discard(id)
+
+    async def _give_back(self, id: str, held: _Held, record: SessionRecord) -> Kept:
+        """It is nobody's from now on. What Redis had lost meanwhile it is told again."""
+        return await self._store.keep(
+            id, held.title, record, self._used_at(held), self._ttl_s, next_owner="", may_be_missing=True
+        )
 
     # For whoever routes
 
@@ -241,16 +247,7 @@ class Holdings:
         session = held.session
         self.leaving.add(id)
         try:
-            record = self._record(session, held.created_at)
-            kept = await self._store.keep(
-                id,
-                held.title,
-                record,
-                self._used_at(held),
-                self._ttl_s,
-                next_owner="",
-                may_be_missing=True,
-            )
+            kept = await self._give_back(id, held, self._record(session, held.created_at))
             if self._held.pop(id, None) is not None:
                 self._drop(session, "it goes on at another replica")
             log.debug("session %s is released: %s", session.short_id, kept)

@@ -42,6 +42,7 @@ def test_a_token_is_not_sent_in_plain_text(tmp_path: Path, relay: str) -> None:
     with pytest.raises(UserError) as caught:
         options(tmp_path, relay)
     assert caught.value.code == "relay_plaintext" and "--allow-plaintext" in caught.value.hint
+    assert f"write wss://{relay.partition('://')[2]};" in caught.value.hint
     assert options(tmp_path, relay, insists=True)
 
 

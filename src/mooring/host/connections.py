@@ -15,7 +15,7 @@ from mooring.host.network import watching_network
 from mooring.host.places import Places
 from mooring.http.listener import Listener
 from mooring.http.router import Router
-from mooring.relay.agent import AgentStatus
+from mooring.relay.agent import AgentStatus, refused_status
 from mooring.wire.http import Exchange, Response
 
 __all__ = ["Connections", "telling"]
@@ -81,6 +81,8 @@ class Connections:
         self._places = places
         self._make = make
         self._held: dict[str, _Held] = {}
+        self._unusable: dict[str, AgentStatus] = {}
+        """Wishes that cannot even be tried, and why."""
         self._around = contextlib.AsyncExitStack()
         self._is_begun = self._is_over = False
         self._looking = asyncio.Lock()
@@ -114,7 +116,7 @@ class Connections:
             held.connection.hurry()
 
     def _statuses(self) -> list[AgentStatus]:
-        return [held.connection.status for held in self._held.values()]
+        return [*(held.connection.status for held in self._held.values()), *self._unusable.values()]
 
     async def _do_as_it_says(self) -> None:
         wanted = {wish.relay: wish for wish in read_wishes(connections_path(self._places))}
@@ -122,12 +124,15 @@ class Connections:
         over = [r for r, held in self._held.items() if wanted.get(r) != held.wish or held.task.done()]
         for relay in over:
             await self._held.pop(relay).end("it was asked for")
+        before, self._unusable = self._unusable, {}
         for relay, wish in wanted.items():
             if relay not in self._held:
-                self._begin(wish)
+                self._begin(wish, before.get(relay))
 
-    def _begin(self, wish: Wish) -> None:
+    def _begin(self, wish: Wish, before: AgentStatus | None) -> None:
         try:
             self._held[wish.relay] = _Held(wish, self._make(wish))
         except MooringError as error:
-            log.error("not connected to %s: %s", wish.relay, error.message)
+            self._unusable[wish.relay] = told = refused_status(wish.relay, error)
+            if told != before:
+                log.error("not connected to %s: %s", wish.relay, error.message)

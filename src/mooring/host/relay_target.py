@@ -47,7 +47,13 @@ def token_source(reference: str, places: Places, environment: Mapping[str, str])
     )
 
     def token() -> str:
-        return resolver.resolve({"token": reference}).variables["token"].strip()
+        try:
+            return resolver.resolve({"token": reference}).variables["token"].strip()
+        except UserError as error:
+            if error.code != "file_unreadable":
+                raise
+            hint = "put the token there that mooring relay token create printed"
+            raise UserError(error.message, code=error.code, hint=hint) from None
 
     return token
 
@@ -71,7 +77,7 @@ def options_of(
         raise UserError(
             f"the token would be sent to {origin.host} in plain text, where others can read it",
             code="relay_plaintext",
-            hint=f"write wss://{origin.host}; --allow-plaintext insists",
+            hint=f"write wss://{origin.authority}; --allow-plaintext insists",
         )
     target = Target(
         origin=origin,

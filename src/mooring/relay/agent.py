@@ -54,7 +54,7 @@ from mooring.secrets.threads import in_thread
 from mooring.wire.http import Headers
 from mooring.wire.websocket import WebSocket
 
-__all__ = ["Agent", "AgentStatus", "State", "Target"]
+__all__ = ["Agent", "AgentStatus", "State", "Target", "refused_status"]
 
 log = logging.getLogger("mooring.relay")
 
@@ -114,6 +114,25 @@ class AgentStatus(msgspec.Struct, kw_only=True):
     last_error_code: str | None
     hint: str | None
     """What to do about it."""
+
+
+def refused_status(relay: str, error: MooringError) -> AgentStatus:
+    """Of a connection that cannot even be tried."""
+    return AgentStatus(
+        relay=relay,
+        state=State.REFUSED.value,
+        name="",
+        servers=[],
+        urls={},
+        connected_since=None,
+        round_trip_ms=None,
+        calls=0,
+        reconnects=0,
+        next_attempt_in_s=None,
+        last_error=error.message,
+        last_error_code=error.code,
+        hint=error.hint or None,
+    )
 
 
 class Agent:
@@ -237,6 +256,11 @@ class Agent:
             self._note_stranger(self._no_relay(error.message))
         except MooringError as error:
             self._note(error)
+
+    async def knock(self) -> None:
+        """One attempt, and away again without a word. Raises MooringError for a no."""
+        self._is_leaving = True
+        await self._attempt()
 
     async def leave(self, reason: str, *, is_final: bool = True) -> None:
         """Say goodbye, so that nobody waits for us; what is under way is over. Returns when the relay has
@@ -485,7 +509,8 @@ class Agent:
     # Not being connected.
 
     def _note(self, error: MooringError) -> None:
-        if self.last_error is None or self.last_error.message != error.message:
+        is_new = self.last_error is None or self.last_error.message != error.message
+        if is_new and not self._is_leaving:
             log.warning("not connected to %s: %s", self.target.shown, error.message)
         self.last_error = error
 

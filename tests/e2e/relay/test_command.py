@@ -190,9 +190,7 @@ async def test_a_token_that_is_no_good_is_refused_in_words(tmp_path: Path) -> No
             "connect", there.address, "--background", MOORING_RELAY_TOKEN=FORGED
         )
         assert (status, out) == (2, "") and "does not know this token" in err and FORGED not in err, err
-        [refused] = await there.told("connect", "status")
-        assert refused["state"] == "refused"
-        await there.done("connect", "stop")
+        assert await there.told("connect", "status") == []
         told = there.relay.told() + (there.workstation.state / "daemon.log").read_text()
         assert FORGED not in told and there.phone not in told and there.laptop not in told
         # It is taken from the one who has it.
@@ -206,6 +204,38 @@ async def test_a_token_that_is_no_good_is_refused_in_words(tmp_path: Path) -> No
             async with within():
                 while (await client.raw("POST", client.request("tools/list"))).status != 401:
                     await asyncio.sleep(0.1)
+
+
+async def test_a_mistake_changes_nothing_of_a_connection_that_works(tmp_path: Path) -> None:
+    async with place(tmp_path, {"demo": DEMO}, connect=False) as there:
+        words = ("connect", there.address, "--background")
+        await there.done(*words, MOORING_RELAY_TOKEN=there.laptop)
+        kept = (there.workstation.state / "connections.json").read_bytes()
+        arrivals = len(there.relay.events("connected"))
+        (tmp_path / "wrong").write_text(FORGED)
+        async with calling(there) as client:
+            for token, options in (
+                (FORGED, ()),
+                (there.phone, ()),
+                ("", ("--token-file", str(tmp_path / "wrong"))),
+                ("", ("--token-file", str(tmp_path / "none"))),
+            ):
+                status, out, err = await there.run(*words, *options, MOORING_RELAY_TOKEN=token)
+                assert (status, out) == (2, "") and "stays as it was" in err, err
+            assert await client.text("echo", text="ahoy") == "ahoy"
+        assert (there.workstation.state / "connections.json").read_bytes() == kept
+        [told] = await there.told("connect", "status")
+        assert (told["state"], told["reconnects"]) == ("connected", 0)
+        assert len(there.relay.events("connected")) == arrivals, "nobody took its place, not for a moment"
+        await there.done("daemon", "restart")  # the token that is kept is the one that was
+        await until_connected(there)
+        # Nor is anything kept of what can never work.
+        for relay in ("ws://192.0.2.2:8080", "ws://relay.example.com"):
+            status, out, err = await there.run(
+                "connect", relay, "--background", MOORING_RELAY_TOKEN=there.laptop
+            )
+            assert (status, out) == (2, "") and "plain text" in err, err
+        assert (there.workstation.state / "connections.json").read_bytes() == kept
 
 
 async def test_an_address_that_is_none(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def connect(relay: str, *, as_client: bool, background: bool, port: int, **given
         allow_plaintext=given["allow_plaintext"],
     )
     if background:
-        return _hand_to_daemon(wish, places, client, as_json=given["as_json"])
+        return _hand_to_daemon(wish, places, tuple(known), client, as_json=given["as_json"])
     return _stay(wish, places, tuple(known), given)
 
 
@@ -114,7 +114,8 @@ def _print_urls(urls: dict[str, str], *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _hand_to_daemon(wish: Wish, places: Places, client: Any, *, as_json: bool) -> int:
+def _hand_to_daemon(wish: Wish, places: Places, known: tuple[str, ...], client: Any, *, as_json: bool) -> int:
+    _rehearse(wish, places, known)
     if wish.token.startswith("env:"):
         wish = _kept(wish, places)
     write_wish(connections_path(places), wish.relay, wish)
@@ -133,6 +134,22 @@ def _hand_to_daemon(wish: Wish, places: Places, client: Any, *, as_json: bool) -
         return 1
     _print_urls(status["urls"], as_json=as_json)
     return 0
+
+
+def _rehearse(wish: Wish, places: Places, known: tuple[str, ...]) -> None:
+    """A mistake in what is typed now changes nothing of what was asked for before."""
+    from mooring.host.rehearsing import rehearse  # noqa: PLC0415 - heavy from here on
+    from mooring.host.relay_target import options_of  # noqa: PLC0415
+
+    is_held = wish.relay in [held.relay for held in read_wishes(connections_path(places))]
+    try:
+        rehearse(options_of(wish, places, known))
+    except MooringError as error:
+        if is_held:
+            tell("note", f"the connection to {wish.relay} stays as it was")
+        elif error.code in HOPELESS:
+            return  # it may be a network that wants a login first: the daemon goes on trying
+        raise
 
 
 def _kept(wish: Wish, places: Places) -> Wish:

@@ -19,6 +19,7 @@ from mooring.host.stop import Stop
 from mooring.http.websocket_client import Refused
 from mooring.relay.envelope import Kind, encode, read_json, split, write_json
 from mooring.relay.policy import RelayPolicy
+from mooring.relay.relay import Relay
 from mooring.relay.token_book import TokenBook
 from mooring.relay.words import Head, Reset, Restart
 from mooring.wire.http import Response
@@ -312,6 +313,32 @@ async def test_a_thousand_of_which_some_never_answer(tmp_path: Path, bounds_s: l
             assert len([1 for what, _ in crowd.log[:first_end] if what == "goodbye"]) == 1000
         finally:
             crowd.leave()
+
+
+@pytest.mark.parametrize(
+    ("total_s", "links", "calls_s"),
+    [(10.0, 0, 8.0), (10.0, 1, 7.0), (10.0, 3, 5.0), (10.0, 5, 5.0), (3.0, 0, 1.5), (60.0, 3, 55.0)],
+)
+async def test_calls_have_all_the_time_that_links_do_not_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total_s: float, links: int, calls_s: float
+) -> None:
+    granted_s: list[float] = []
+    drain = Relay.drain
+
+    async def noted(relay: Relay, cause: str, *, calls_s: float, is_restart: bool) -> None:
+        granted_s.append(calls_s)
+        relay._policy = RelayPolicy(spread_each_s=0.0)  # which need not be waited for here
+        await drain(relay, cause, calls_s=calls_s, is_restart=is_restart)
+
+    monkeypatch.setattr(Relay, "drain", noted)
+    policy = RelayPolicy(flush_s=2.0, spread_s=3.0, spread_each_s=1.0)
+    async with running(tmp_path, policy=policy, drain_timeout_s=total_s) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        for _ in range(links):
+            await relay.peers.client(relay.phone)
+        assert await relay.end() == 0
+    assert granted_s == [calls_s]
 
 
 async def test_closes_are_spread_so_that_not_all_come_back_at_once(tmp_path: Path) -> None:

@@ -55,8 +55,6 @@ BEGIN_ANEW = -1
 """Instead of an exit status."""
 BACKLOG = 4096
 """Agents that come back all at once wait there for a moment; who finds no room comes seconds later."""
-CLOSING_S = 5.0
-"""Of the drain, for links to be flushed and closed."""
 RESTART = "restart asked for"
 PROBES = frozenset({"/healthz", "/readyz"})
 
@@ -283,7 +281,7 @@ class _Relaying:
         for listener in everywhere:
             listener.announce_drain()
         is_restart = self.wants_restart or self._options.announce_restart
-        calls_s = max(total_s - CLOSING_S, total_s / 2)
+        calls_s = max(total_s - self._relay.closing_s, total_s / 2)
         give_up_at = asyncio.get_running_loop().time() + total_s
         draining = asyncio.ensure_future(self._relay.drain(cause, calls_s=calls_s, is_restart=is_restart))
         await until(self._stop, total_s, draining)

@@ -382,9 +382,18 @@ class Relay:
     def _goodbye(self) -> tuple[int, str]:
         return (RESTARTING, "restarting") if self._is_restart else (GOING_AWAY, "shutting down")
 
+    @property
+    def closing_s(self) -> float:
+        """How much of a drain the goodbyes take, at most."""
+        return self._spread_s + self._policy.flush_s
+
+    @property
+    def _spread_s(self) -> float:
+        """Over which goodbyes are said."""
+        return min(self._policy.spread_s, self._policy.spread_each_s * sum(self.registry.counts))
+
     async def _close_links(self) -> None:
-        policy, keepers = self._policy, self.registry.snapshot()
-        spread_s = min(policy.spread_s, policy.spread_each_s * len(keepers))
+        keepers, spread_s = self.registry.snapshot(), self._spread_s
         for socket in self._welcoming.sockets:
             socket.close(*self._goodbye)
         moments_s = {keeper: random.random() * spread_s for keeper in keepers}  # noqa: S311 - spreads load

@@ -141,7 +141,8 @@ def _parse_proxy(text: str) -> Any:
     metavar="TIME",
     default="10s",
     show_default=True,
-    help="After a signal, give calls and closes so long.",
+    help="After a signal, give calls and closes so long: closes have 2 s of it, with 1,500 links 5 s, "
+    "but no more than half.",
 )
 @stopping(
     "--announce-restart",

@@ -14,6 +14,7 @@ from mooring.errors import MooringError, exit_status
 from mooring.http.client_errors import NotTrusted
 from mooring.http.listener import Listener
 from mooring.http.origin import Origin
+from mooring.relay import agent
 from mooring.relay.agent import Agent, Target
 from mooring.relay.envelope import Kind, encode, read_json, split, write_json
 from mooring.relay.policy import AgentPolicy
@@ -364,3 +365,38 @@ async def test_a_mistake_of_ours_is_shown_as_one(monkeypatch: pytest.MonkeyPatch
                 await there.task
         status = there.agent.status(0)
         assert (status.state, status.last_error_code) == ("refused", "internal_error")
+
+
+# What is told meanwhile -----------------------------------------------------------------------
+
+
+async def test_what_lasts_is_told_again_but_ever_more_rarely(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    busy = [Response(503)] * 200
+
+    def said() -> list[str]:
+        return [r.getMessage() for r in caplog.records if "not connected" in r.getMessage()]
+
+    async with street(instead=busy, clock=lambda: now) as there:
+        for moment, count in ((0.0, 1), (4.9, 1), (5.0, 2), (14.9, 2), (15.0, 3), (34.9, 3), (35.0, 4)):
+            now, before = moment, there.refused
+            async with within():
+                while there.refused < before + 3:
+                    await asyncio.sleep(0)
+            assert len(said()) == count, (moment, said())
+        assert set(said()) == {"not connected to ws://relay: the relay answers 503; next try in 1 s"}
+        there.instead.clear()
+        await there.connected()
+        there.instead += [Response(503)] * 5
+        there.visits[0].socket.abort()
+        await until(lambda: len(said()) > 4 and "link was lost" in said()[4])  # it is news again
+
+
+async def test_whoever_waits_for_a_relay_that_does_not_answer_is_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "SLOW_S", 0.01)
+    with caplog.at_level("INFO"):
+        async with street() as there:
+            await there.visit(0)
+            await until(lambda: [r.getMessage() for r in caplog.records] == ["connecting to ws://relay …"])

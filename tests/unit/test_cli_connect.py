@@ -1,5 +1,6 @@
 """`mooring connect` as it is typed: an address, or one of the commands below it."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -80,3 +81,54 @@ def test_a_variable_that_is_not_set_is_no_token(monkeypatch: pytest.MonkeyPatch)
     assert "--token-file PATH" in caught.value.hint
     monkeypatch.setenv("NOWHERE", "x")
     assert errands._reference("env:NOWHERE", None) == "env:NOWHERE"
+
+
+def told(**more: Any) -> dict[str, Any]:
+    usual = {
+        "relay": "ws://127.0.0.1:8080",
+        "state": "waiting",
+        "name": "",
+        "servers": ["time", "notes"],
+        "connected_since": None,
+        "round_trip_ms": None,
+        "calls": 0,
+        "reconnects": 0,
+        "next_attempt_in_s": None,
+        "last_error": None,
+    }
+    return usual | more
+
+
+def test_what_is_not_connected_offers_nothing_and_is_tried_again_at_some_time() -> None:
+    waiting, refused = told(next_attempt_in_s=7.2), told(state="refused", relay="ws://other")
+    head, first, second = errands.table([waiting, refused], 80)
+    assert "NEXT TRY" in head and "RECONNECTS" not in head
+    assert "in 8 s" in first and first.endswith("-") and second.endswith("-")
+    assert not any("time" in line for line in (first, second))
+    connected = told(state="connected", name="laptop", connected_since=1.0, round_trip_ms=1.25)
+    head, only = errands.table([connected], 80)
+    assert "NEXT TRY" not in head and only.endswith("time, notes")
+
+
+@pytest.mark.parametrize(
+    ("last_error", "note"),
+    [
+        ("127.0.0.1:8080: connection refused", "connection refused"),
+        ("ws://127.0.0.1:8080 is no relay: it answers with HTTP status 404", "is no relay: it answers with"),
+        ("the link was lost", "the link was lost"),
+    ],
+)
+def test_the_address_is_said_once(
+    last_error: str, note: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(errands, "_statuses", lambda places: [told(last_error=last_error)])
+    errands.show_status(as_json=False)
+    assert f"note: ws://127.0.0.1:8080: {note}" in capsys.readouterr().err
+
+
+def test_there_is_nothing_to_stop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOORING_STATE_DIR", str(tmp_path))
+    for which in (None, "wss://relay"):
+        with pytest.raises(UserError, match="connected to no relay") as caught:
+            errands.stop(which)
+        assert "mooring connect status" in caught.value.hint

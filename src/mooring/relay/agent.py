@@ -16,6 +16,7 @@ the first link, and ends it; later it may be a network that wants a login first,
 
 import asyncio
 import logging
+import math
 import os
 import random
 import re
@@ -66,6 +67,11 @@ NO_RELAYS = frozenset({*range(200, 400), 404, 405})
 """Statuses with which no relay answers an upgrade; whatever does is something else."""
 UPGRADE_REQUIRED = 426
 VISIBLE = re.compile("[!-~]{1,200}")
+SLOW_S = 1.0
+"""A relay that has not answered by then is told of: whoever looks on sees what is waited for."""
+REMIND_S = 5.0
+"""A cause that lasts is told again after this, then after twice as long, and so on: people see that it goes
+on, and a log of weeks has few lines."""
 LONGEST_GRACE_MS = 3_600_000
 """Whatever a relay says: an hour."""
 
@@ -179,6 +185,9 @@ class Agent:
         self._too_early: list[bytes] = []
         """What came right behind the welcome."""
         self._next_at: float | None = None
+        self._told = ""
+        """Why there is no link, as it was told last; empty: nothing was."""
+        self._tell_again_at = self._tell_again_s = 0.0
         self._hurry = asyncio.Event()
         self._pings: dict[bytes, float] = {}
         self._grace: asyncio.TimerHandle | None = None
@@ -319,6 +328,17 @@ class Agent:
 
     async def _dial_on_this_network(self) -> tuple[WebSocket, Welcome]:
         """If it changes meanwhile, the attempt is given up for another: its packets may be lost by now."""
+        slow = asyncio.get_running_loop().call_later(SLOW_S, self._tell_dialling)
+        try:
+            return await self._dial_until_it_stays()
+        finally:
+            slow.cancel()
+
+    def _tell_dialling(self) -> None:
+        if not self._told and not self._is_leaving:
+            log.info("connecting to %s …", self.target.shown)
+
+    async def _dial_until_it_stays(self) -> tuple[WebSocket, Welcome]:
         while True:
             dialling = asyncio.ensure_future(self._dial())
             changing = asyncio.ensure_future(self._hurry.wait())
@@ -423,7 +443,7 @@ class Agent:
         self._minimum_s = 0.0
         self._keeps_trying = True
         self._hurry.clear()
-        self.last_error = None
+        self.last_error, self._told = None, ""
         for message in self._too_early:
             carrier.hear(message)
         self._too_early = []
@@ -509,10 +529,21 @@ class Agent:
     # Not being connected.
 
     def _note(self, error: MooringError) -> None:
-        is_new = self.last_error is None or self.last_error.message != error.message
-        if is_new and not self._is_leaving:
-            log.warning("not connected to %s: %s", self.target.shown, error.message)
         self.last_error = error
+
+    def _tell_waiting(self, delay_s: float) -> None:
+        """Each cause once, and again if it lasts."""
+        why = self.last_error.message if self.last_error is not None else ""
+        if why == self._told:
+            if self._clock() < self._tell_again_at:
+                return
+            self._tell_again_s *= 2
+        else:
+            self._told, self._tell_again_s = why, REMIND_S
+        self._tell_again_at = self._clock() + self._tell_again_s
+        why = why.removeprefix(f"{self.target.origin.authority}: ")
+        next_s = math.ceil(delay_s)
+        log.warning("not connected to %s: %s; next try in %d s", self.target.shown, why, next_s)
 
     def _note_end(self, code: int, reason: str) -> None:
         if self._is_leaving:
@@ -564,9 +595,10 @@ class Agent:
             return UserError(f"the relay refuses: {said}", code="relay_refused", hint=hint)
         if code == NAME_HELD:
             self._conflicts += 1
+            hint = "end the other one, or give this machine a token of its own"
             if self._conflicts >= self._policy.max_conflicts:
-                hint = "end the other one, or give this machine a token of its own"
                 return UserError(f"the relay refuses: {said}", code="name_held", hint=hint)
+            return MooringError(said, code="name_held", hint=hint)
         if code == PROTOCOL_ERROR:
             return MooringError(f"the relay does not understand us: {said}", code="bad_link")
         return MooringError(f"the link was lost: {said}", code="link_lost")
@@ -577,6 +609,7 @@ class Agent:
         delay_s = self._backoff.next_s(self._minimum_s)
         self._minimum_s = 0.0  # the relay's word is good for one attempt
         self._next_at = self._clock() + delay_s
+        self._tell_waiting(delay_s)
         try:
             async with asyncio.timeout(delay_s):
                 await self._hurry.wait()

@@ -285,7 +285,7 @@ async def test_who_is_no_relay_is_told_at_once(tmp_path: Path) -> None:
         assert (status, out) == (1, "") and said in err and f"connect stop {elsewhere}" in err, err
         [told] = await there.told("connect", "status")
         assert told["state"] in ("waiting", "dialling") and told["last_error_code"] == "not_a_relay"
-        assert said in (await there.run("connect", "status"))[2]
+        assert f"{elsewhere}: is no relay: it answers" in (await there.run("connect", "status"))[2]
         await there.done("connect", "stop")
         assert await there.told("connect", "status") == []
 
@@ -303,6 +303,17 @@ async def test_two_with_one_token(tmp_path: Path) -> None:
         assert await there.agent.end() == 0
         await second.logged("connected")
         await echoes(there)
+        assert await second.end() == 0
+        # The daemon's own is named, with what ends it.
+        words = ("connect", there.address)
+        await there.done(*words, "--background", MOORING_RELAY_TOKEN=there.laptop)
+        async with begun(there.command(*words, token=there.laptop)) as third:
+            said = await third.logged("held_by_daemon")
+            assert "as laptop (mooring connect stop ends that)" in said["message"]
+            async with within():
+                await third.message(lambda line: "4409" in line["message"])
+            await there.done("connect", "stop")
+            await third.logged("connected")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,6 +1,7 @@
 """What `mooring connect` does."""
 
 import json
+import math
 import os
 import re
 import sys
@@ -22,13 +23,14 @@ from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.connection_file import Wish, connections_path, read_wishes, status_sockets, write_wish
 from mooring.host.places import Places, find_places
 
-__all__ = ["connect", "show_status", "stop"]
+__all__ = ["connect", "show_status", "stop", "table"]
 
 VARIABLE = "MOORING_RELAY_TOKEN"
 WAIT_S = 20.0
 """For a connection in the background to come about, or to be refused."""
 LOOK_S = 0.1
-HEAD = ("RELAY", "STATE", "NAME", "SINCE", "ROUND TRIP", "CALLS", "RECONNECTS", "SERVERS")
+HEAD = ("RELAY", "STATE", "NAME", "SINCE", "ROUND TRIP", "CALLS", "RECONNECTS", "NEXT TRY", "SERVERS")
+NEXT_TRY = HEAD.index("NEXT TRY")
 EXPENDABLE = ("RECONNECTS", "CALLS", "NAME")
 HOPELESS = frozenset({"not_a_relay", "not_trusted", "tls_failed", "not_let_in"})
 """What ends the command in the foreground: whoever waits is told now, though the daemon goes on trying."""
@@ -90,7 +92,7 @@ def _reference(token: str | None, token_file: str | None) -> str:
 
 
 def _stay(wish: Wish, places: Places, known: tuple[str, ...], given: dict[str, Any]) -> int:
-    with output.logs_on_stderr(given["log_format"], given["log_level"]):
+    with output.logs_on_stderr(given["log_format"], given["log_level"]) as log:
         from mooring.host import attending  # noqa: PLC0415 - heavy from here on
         from mooring.host.relay_target import options_of  # noqa: PLC0415
 
@@ -102,7 +104,24 @@ def _stay(wish: Wish, places: Places, known: tuple[str, ...], given: dict[str, A
                 _print_urls(status.urls, as_json=given["as_json"])
 
         options = options_of(wish, places, known, on_connected=on_connected)
+        for name in _held_by_daemon(wish.relay, places):
+            log.warning(
+                "the daemon here is connected to %s already, as %s (mooring connect stop ends that): "
+                "with the same token this waits until it is not",
+                wish.relay,
+                name,
+                extra={"event": "held_by_daemon"},
+            )
         return attending.main(options, drain_timeout_s=given["drain_timeout"])
+
+
+def _held_by_daemon(relay: str, places: Places) -> list[str]:
+    """As whom it is connected there, if it is."""
+    return [
+        status["name"]
+        for status in _statuses(places)
+        if status["relay"] == relay and status["held_by"] == "daemon" and status["connected_since"]
+    ]
 
 
 def _print_urls(urls: dict[str, str], *, as_json: bool) -> None:
@@ -188,8 +207,11 @@ def stop(which: str | None) -> int:
     if which is None and len(wishes) == 1:
         [which] = wishes
     if which not in wishes:
-        what = f"the daemon is not to be connected to {which}" if which else "say which one"
-        hint = f"there are: {', '.join(wishes)}" if wishes else "mooring connect status shows all"
+        if not wishes:
+            what, hint = "the daemon is connected to no relay", "mooring connect status shows all connections"
+        else:
+            what = f"the daemon is not to be connected to {which}" if which else "say which one"
+            hint = f"there are: {', '.join(wishes)}"
         raise UserError(what, code="unknown_relay", hint=hint)
     write_wish(path, which, None)
     with suppress(MooringError):
@@ -208,17 +230,31 @@ def show_status(*, as_json: bool) -> int:
         click.echo("Nothing is connected to a relay. Connect: mooring connect wss://HOST")
         return 0
     width = get_terminal_size().columns if sys.stdout.isatty() else None
-    click.echo("\n".join(fitted(HEAD, [_row(status) for status in found], EXPENDABLE, width)))
+    click.echo("\n".join(table(found, width)))
     for status in found:
         if status["last_error"]:
-            tell("note", f"{status['relay']}: {status['last_error']}")
+            tell("note", f"{status['relay']}: {_why(status)}")
             if status.get("hint"):
                 tell("hint", status["hint"])
     return 0
 
 
+def _why(status: dict[str, Any]) -> str:
+    """Without the address, which stands before it."""
+    relay, why = status["relay"], str(status["last_error"])
+    return why.removeprefix(f"{relay} ").removeprefix(f"{relay.partition('://')[2].rstrip('/')}: ")
+
+
+def table(found: list[dict[str, Any]], width: int | None) -> list[str]:
+    """Of connections; when each is tried again only if one is to be."""
+    lines = [HEAD, *map(_row, found)]
+    if all(line[NEXT_TRY] == "-" for line in lines[1:]):
+        lines = [(*line[:NEXT_TRY], *line[NEXT_TRY + 1 :]) for line in lines]
+    return fitted(lines[0], lines[1:], EXPENDABLE, width)
+
+
 def _row(status: dict[str, Any]) -> tuple[str, ...]:
-    trip = status["round_trip_ms"]
+    trip, next_s = status["round_trip_ms"], status["next_attempt_in_s"]
     return (
         status["relay"],
         status["state"],
@@ -227,7 +263,9 @@ def _row(status: dict[str, Any]) -> tuple[str, ...]:
         "-" if trip is None else f"{trip:.1f} ms",
         str(status["calls"]),
         str(status["reconnects"]),
-        ", ".join(status["servers"]) or "-",
+        "-" if next_s is None else f"in {math.ceil(next_s)} s",
+        # Of one that is not connected nothing is offered anywhere.
+        (", ".join(status["servers"]) if status["connected_since"] else "") or "-",
     )
 
 

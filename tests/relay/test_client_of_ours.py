@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mooring.cli.control_sockets import ask_socket
+from mooring.errors import UserError
 from mooring.host import calling
 from mooring.host.connection_file import Wish, status_sockets
 from mooring.host.places import Places
@@ -68,7 +69,7 @@ class Near:
                 0,
                 self.stop,
                 drain_timeout_s=drain_timeout_s,
-                on_listening=self.urls.update,
+                on_connected=self.urls.update,
             )
         )
         await until(lambda: self.urls and self.is_connected)
@@ -200,3 +201,25 @@ async def test_a_call_that_the_link_came_back_for_is_not_given_up(
             await asyncio.sleep(0.1)
         here.server.held[0].respond(Response(200, b'{"done":1}', [(b"content-type", b"application/json")]))
         assert await under_way == {"done": 1}
+
+
+async def test_the_address_is_told_when_the_relay_has_let_us_in(tmp_path: Path) -> None:
+    async with harness(tmp_path) as relay:
+        token = tmp_path / "token"
+        token.write_text("mrt_aaaaaaaaaaaa_" + "A" * 43)
+        wish = Wish(relay=f"ws://127.0.0.1:{relay.port}", servers=("laptop/time",), token=f"file:{token}")
+        told: list[Any] = []
+        running = partial(calling.run, places=Places(tmp_path, 0), port=0, drain_timeout_s=1.0)
+        with pytest.raises(UserError, match="does not know this token"):
+            await running(wish, stop=Stop(time.monotonic), on_connected=told.append)
+        assert told == []
+        await relay.connect(relay.token("laptop", "time"), await relay.serve(Server()))
+        token.write_text(relay.token("phone", calls="laptop/*"))
+        stop = Stop(time.monotonic)
+        task = asyncio.create_task(running(wish, stop=stop, on_connected=told.append))
+        await until(lambda: told)
+        relay.listener.abort()
+        await until(lambda: not any(one.is_attached for one in relay.relay.registry.snapshot()))
+        stop.request("the test is over")
+        await task
+        assert len(told) == 1 and set(told[0]) == {"laptop/time"}

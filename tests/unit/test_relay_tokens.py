@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from mooring.cli import values
 from mooring.errors import MooringError, Unavailable, UserError, exit_status
-from mooring.relay import token_file
+from mooring.relay import token_book, token_file
 from mooring.relay.state_folder import find_state, make_state, tokens_path
 from mooring.relay.token_book import NOBODYS, TokenBook
-from mooring.relay.token_file import TokenFile, TokensDamaged, Wanted
+from mooring.relay.token_file import TokenFile, TokenRecord, TokensDamaged, Wanted, read_tokens
 from mooring.relay.tokens import (
     ANY,
     NAME_PATTERN,
@@ -601,3 +601,50 @@ def test_a_folder_that_cannot_be_ours_is_refused(tmp_path: Path, monkeypatch: py
     with pytest.raises(UserError, match="belongs to somebody else"):
         make_state(folder)
     assert folder.stat().st_mode & 0o777 == 0o755, "what is not ours is not changed"
+
+
+# Found before the file is read again
+
+
+def test_one_that_was_just_made_is_found_and_what_has_gone_is_still_told(kept: TokenFile, wall: Wall) -> None:
+    old = made(kept, "old")
+    known = book(kept, wall)
+    kept.revoke("old")
+    new = made(kept, "new")
+    assert known.find(new) is None
+    found = known.find_new(new)
+    assert found is not None and found.name == "new" and known.is_good(found)
+    assert known.may_come("new", "time")
+    assert known.changed() and known.reload() == {id_in(old)}, "who has had it is told so all the same"
+    assert known.find(new) is not None and known.find(old) is None and not known.changed()
+
+
+def test_for_what_is_no_token_a_file_is_read_once(
+    kept: TokenFile, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(kept, "old")
+    known = book(kept, wall)
+    reads: list[Path] = []
+
+    def noted(path: Path) -> list[TokenRecord]:
+        reads.append(path)
+        return read_tokens(path)
+
+    monkeypatch.setattr(token_book, "read_tokens", noted)
+    guesses = [mint().text.encode() for _ in range(5)]
+    assert [known.find_new(guess) for guess in (*guesses, b"nonsense")] == [None] * 6 and not reads
+    new = made(kept, "new")
+    assert [known.find_new(guess) for guess in guesses] == [None] * 5 and len(reads) == 1
+    assert known.find(new) is not None
+    kept.path.write_bytes(b"{ damaged")
+    assert [known.find_new(guess) for guess in guesses] == [None] * 5 and len(reads) == 2
+    assert known.find(new) is not None, "those from before stay good"
+
+
+def test_nobody_waits_for_a_large_file(kept: TokenFile, wall: Wall, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = book(kept, wall)
+    new = made(kept, "new")
+    monkeypatch.setattr(token_book, "MAX_NEW_BYTES", kept.path.stat().st_size - 1)
+    assert known.find_new(new) is None
+    monkeypatch.setattr(token_book, "MAX_NEW_BYTES", kept.path.stat().st_size)
+    assert known.find_new(new) is not None

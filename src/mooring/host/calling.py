@@ -40,19 +40,19 @@ Caller = HttpCaller | SocketCaller
 Told = Callable[[dict[str, str]], None]
 
 
-def main(wish: Wish, places: Places, port: int, *, drain_timeout_s: float, on_listening: Told) -> int:
+def main(wish: Wish, places: Places, port: int, *, drain_timeout_s: float, on_connected: Told) -> int:
     """Run until a signal says stop; returns the exit status."""
     return run_with_signals(
-        lambda stop: run(wish, places, port, stop, drain_timeout_s=drain_timeout_s, on_listening=on_listening)
+        lambda stop: run(wish, places, port, stop, drain_timeout_s=drain_timeout_s, on_connected=on_connected)
     )
 
 
 async def run(
-    wish: Wish, places: Places, port: int, stop: Stop, *, drain_timeout_s: float, on_listening: Told
+    wish: Wish, places: Places, port: int, stop: Stop, *, drain_timeout_s: float, on_connected: Told
 ) -> int:
     """Serve until `stop`. Raises MooringError when the relay refuses for good."""
     options = options_of(wish, places, wish.servers, path=CLIENT_PATH)
-    calling = _Calling(options.target)
+    calling = _Calling(options.target, on_connected)
     agent = calling.agent
     listener = Listener(guarded(calling, Guard()))
     running = asyncio.create_task(agent.run(), name="client")
@@ -60,7 +60,7 @@ async def run(
     try:
         [(host, chosen)] = await listener.listen_tcp("127.0.0.1", port)
         calling.urls = {server: f"http://{host}:{chosen}/{server}/mcp" for server in wish.servers}
-        on_listening(calling.urls)
+        calling.tell()
         async with telling(places, f"client-{os.getpid()}", lambda: [calling.status]):
             with watching_network(agent.hurry):
                 await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -83,9 +83,16 @@ async def run(
 class _Calling:
     """The app: each request becomes a connection on the agent's link."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, on_connected: Told) -> None:
         self._holding = Holding(RelayPolicy().hold_s, lambda: self.agent.is_connected, self._give_up)
-        self.agent = Agent(target, AgentPolicy(), on_lost=self._on_lost, on_answer=self._holding.release)
+        self.agent = Agent(
+            target,
+            AgentPolicy(),
+            on_welcome=lambda welcome: self.tell(),
+            on_lost=self._on_lost,
+            on_answer=self._holding.release,
+        )
+        self._on_connected: Told | None = on_connected
         self.urls: dict[str, str] = {}
         """Where the servers are here."""
         self._servers = target.servers
@@ -97,6 +104,12 @@ class _Calling:
         """What there is to tell: what is called, in place of what is offered."""
         told = self.agent.status(self._calls)
         return msgspec.structs.replace(told, servers=list(self._servers), urls=self.urls)
+
+    def tell(self) -> None:
+        """Where the servers are: once, when both a port is had and the relay has let us in."""
+        if self.urls and self.agent.is_connected and self._on_connected is not None:
+            self._on_connected(self.urls)
+            self._on_connected = None
 
     def __call__(self, exchange: Exchange) -> None:
         request = exchange.request

@@ -41,7 +41,7 @@ class Gate:
 
     def check(self, token: bytes | None, request: Request) -> Grant | Response:
         """The same of a token that came in other words."""
-        grant = self._book.find(token) if token is not None else None
+        grant = (self._book.find(token) or self._book.find_new(token)) if token is not None else None
         if grant is not None:
             return grant
         # Only who has failed before is slowed down: whoever has a good token is not, wherever it comes from.

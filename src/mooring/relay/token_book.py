@@ -1,15 +1,19 @@
 """The tokens that are good now, as a running relay knows them.
 
 A relay looks at the file once a second or so (`changed`, one system call) and reads it again when it is
-another (`reload`). So tokens are made and revoked beside it, by whoever may write its folder.
+another (`reload`). So tokens are made and revoked beside it, by whoever may write its folder. One that is
+unknown is looked for at once (`find_new`): whoever has just made it uses it in the next moment.
 """
 
 import hmac
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from mooring.errors import MooringError
 from mooring.relay.token_file import TokenRecord, read_tokens
 from mooring.relay.tokens import Grant, digest, id_in
 
@@ -17,6 +21,11 @@ __all__ = ["TokenBook"]
 
 NOBODYS = "0" * 64
 """Compared with in place of a hash that there is not. No text has this one that anybody could find."""
+
+
+MAX_NEW_BYTES = 1024 * 1024
+"""Of a file that is looked into while somebody waits, some 3,000 tokens: that takes milliseconds, in which
+nobody else is served. In a larger one a new token is found within a second or so."""
 
 
 class _Known(NamedTuple):
@@ -35,6 +44,9 @@ class TokenBook:
         self.path = path
         self._wall = wall
         self._seen: object = None
+        self._looked: object = None
+        """What `find_new` has looked into."""
+        self._reading = threading.Lock()
         self._known = _Known({}, {}, {})
 
     @classmethod
@@ -62,6 +74,28 @@ class TokenBook:
         if record is None or not is_same or record.is_over(self._wall()):
             return None
         return self._grant(known, record)
+
+    def find_new(self, presented: bytes) -> Grant | None:
+        """The same of one that `find` does not know, if it was made since the file was read: once for each
+        state of the file, so that who guesses has nothing read."""
+        if id_in(presented) is None or self._size() > MAX_NEW_BYTES:
+            return None
+        with self._reading:
+            stamp = self._stamp()
+            if stamp not in (self._seen, self._looked):
+                self._looked = stamp
+                with suppress(MooringError):  # `reload` tells of it
+                    self._add(read_tokens(self.path))
+        return self.find(presented)
+
+    def _add(self, records: list[TokenRecord]) -> None:
+        """Those that are new. What became of the others is for `reload` to find out."""
+        known = self._known
+        new = [record for record in records if record.id not in known.records]
+        self._known = known._replace(
+            records={**known.records, **{record.id: record for record in new}},
+            by_name={**known.by_name, **{record.name: record for record in new}},
+        )
 
     def is_good(self, grant: Grant) -> bool:
         """Is it still what its token allows? Not after it was revoked, changed in the file, or expired."""
@@ -96,11 +130,18 @@ class TokenBook:
         Raises TokensDamaged, UserError: then all is as it was, and `changed` is false until the file is
         another, so that trouble is told once.
         """
-        self._seen = self._stamp()  # before it is read: what is written meanwhile is seen the next time
-        before = self._known.records
-        records = {record.id: record for record in read_tokens(self.path)}
-        self._known = _Known(records, {record.name: record for record in records.values()}, {})
+        with self._reading:
+            self._seen = self._stamp()  # before it is read: what is written meanwhile is seen the next time
+            before = self._known.records
+            records = {record.id: record for record in read_tokens(self.path)}
+            self._known = _Known(records, {record.name: record for record in records.values()}, {})
         return frozenset(token_id for token_id, record in before.items() if records.get(token_id) != record)
+
+    def _size(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
 
     def _stamp(self) -> object:
         try:

@@ -309,6 +309,6 @@ def _call(relay: str, port: int, **given: Any) -> int:
             find_places(os.environ),
             port,
             drain_timeout_s=given["drain_timeout"],
-            on_listening=lambda urls: _print_urls(urls, as_json=given["as_json"]),
+            on_connected=lambda urls: _print_urls(urls, as_json=given["as_json"]),
         )
         return status

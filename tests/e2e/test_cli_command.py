@@ -102,6 +102,11 @@ def test_what_the_help_lists_is_what_the_commands_say_of_themselves() -> None:
         ("mooring run --foreground --drain-", {"plain,--drain-delay", "plain,--drain-timeout"}),
         ("mooring run --foreground x --log-format ", {"plain,text", "plain,json"}),
         ("mooring run --foreground ", set()),
+        ("mooring connect ", {"plain,status", "plain,stop"}),
+        ("mooring connect st", {"plain,status", "plain,stop"}),
+        ("mooring connect sto", {"plain,stop"}),
+        ("mooring connect wss", set()),
+        ("mooring connect wss://relay --clie", {"plain,--client"}),
     ],
 )
 def test_completion(words: str, completions: set[str]) -> None:

@@ -303,6 +303,11 @@ async def test_a_shell_completes_the_names_of_servers(tmp_path: Path) -> None:
             ("stdio",),
         ):
             assert await completed(place, *words, "de") == {"demo", "deep"}, words
+        assert await completed(place, "login", "") == set(), "they run here"
+        await place.done("run", "desk", "--no-wait", "--url", "http://127.0.0.1:1/mcp")
+        for word in ("login", "logout"):
+            assert await completed(place, word, "de") == {"desk"}
+        await place.done("rm", "desk")
         assert await completed(place, "rm", "demo", "") == {"deep", "time"}, "not the same again"
         pid = (await place.told("daemon", "status"))["pid"]
         await suspend(pid)

@@ -1,6 +1,7 @@
 """Names of servers that exist, as arguments: checked, and completed by the shell."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,7 +10,7 @@ from mooring.cli.values import Parsed, parse_name
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["KNOWN_NAME", "KNOWN_SERVER", "KnownName"]
+__all__ = ["KNOWN_NAME", "KNOWN_SERVER", "SERVER_ELSEWHERE", "KnownName"]
 
 PATIENCE_S = 1.0
 """For the daemon to say which there are; whoever pressed Tab waits."""
@@ -17,6 +18,11 @@ PATIENCE_S = 1.0
 
 class KnownName(Parsed):
     """Completed with the names that the daemon knows; with nothing if it does not run."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any], *, is_elsewhere: bool = False) -> None:
+        """`is_elsewhere`: only of servers that Mooring does not start itself."""
+        super().__init__(name, parse)
+        self._is_elsewhere = is_elsewhere
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -40,6 +46,7 @@ class KnownName(Parsed):
             CompletionItem(server["name"], help=server["state"])
             for server in servers
             if server["name"].startswith(incomplete) and server["name"] not in given
+            if server["address"] or not self._is_elsewhere
         ]
 
 
@@ -52,3 +59,4 @@ def parse_server(text: str) -> str:
 
 
 KNOWN_SERVER = KnownName("name or url", parse_server)
+SERVER_ELSEWHERE = KnownName("name or url", parse_server, is_elsewhere=True)

@@ -1,6 +1,6 @@
 """The command, and what it takes."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -8,6 +8,9 @@ from mooring.cli.names import KnownName
 from mooring.cli.servers.commands import as_json, examples
 from mooring.cli.terminal.layout import ParentCommand, log_options, section
 from mooring.cli.values import Parsed, parse_duration, parse_name
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["connect"]
 
@@ -24,6 +27,17 @@ class _Address(click.Argument):
     def get_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Asked for by them too."""
         return super().get_usage_pieces(ctx) if isinstance(ctx.command, ConnectGroup) else []
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The commands that can stand in its place: no shell knows the address of a relay."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only the shell asks
+
+        below = ctx.command.commands if isinstance(ctx.command, ConnectGroup) else {}
+        return [
+            CompletionItem(name, help=command.get_short_help_str())
+            for name, command in below.items()
+            if name.startswith(incomplete)
+        ]
 
 
 class ConnectGroup(ParentCommand):

@@ -2,7 +2,7 @@
 
 import click
 
-from mooring.cli.names import KNOWN_SERVER
+from mooring.cli.names import SERVER_ELSEWHERE
 from mooring.cli.servers.commands import as_json, examples
 from mooring.cli.values import Parsed, parse_duration, parse_port
 
@@ -10,7 +10,7 @@ __all__ = ["login", "logout"]
 
 # What they do is in `errands`, loaded when one runs: `mooring --help` must feel instant.
 
-server = click.argument("server", type=KNOWN_SERVER, metavar="NAME|URL")
+server = click.argument("server", type=SERVER_ELSEWHERE, metavar="NAME|URL")
 
 
 @click.command(

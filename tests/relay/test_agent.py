@@ -13,7 +13,7 @@ import pytest
 from mooring.errors import MooringError, exit_status
 from mooring.http.client_errors import NotTrusted
 from mooring.http.listener import Listener
-from mooring.http.origin import Origin
+from mooring.http.origin import Origin, parse_url
 from mooring.relay import agent
 from mooring.relay.agent import Agent, Target
 from mooring.relay.envelope import Kind, encode, read_json, split, write_json
@@ -65,6 +65,7 @@ class Street:
         self.instead: list[Response] = []
         """Answers in place of a WebSocket, to the attempts that come next."""
         self.refused = 0
+        self.port = 0
         self.agent: Agent | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -106,6 +107,7 @@ async def street(
     made.instead = instead or []
     listener = Listener(made)
     [(_, port)] = await listener.listen_tcp("127.0.0.1", 0)
+    made.port = port
     target = Target(
         origin=Origin(host="127.0.0.1", port=port), path="/v1/server", shown="ws://relay", token=token
     )
@@ -365,6 +367,20 @@ async def test_a_mistake_of_ours_is_shown_as_one(monkeypatch: pytest.MonkeyPatch
                 await there.task
         status = there.agent.status(0)
         assert (status.state, status.last_error_code) == ("refused", "internal_error")
+
+
+@pytest.mark.parametrize(("scheme", "other"), [("wss", "ws"), ("https", "http")])
+async def test_whoever_answers_in_plain_text_is_told_in_the_words_of_the_address(
+    scheme: str, other: str
+) -> None:
+    async with street() as there:
+        origin, _ = parse_url(f"https://127.0.0.1:{there.port}")
+        target = Target(origin=origin, path="/v1/server", shown=f"{scheme}://relay", token=lambda: "a-token")
+        dialling = Agent(target, QUICK)
+        with pytest.raises(NotTrusted, match="no TLS: it answers in plain text") as caught:
+            await dialling.run()
+        await dialling.aclose()
+        assert caught.value.hint == f"is it {other}:// rather than {scheme}://?"
 
 
 # What is told meanwhile -----------------------------------------------------------------------

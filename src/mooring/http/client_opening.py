@@ -54,7 +54,7 @@ async def open_connection(
         ) from None
     except ssl.SSLError as error:
         hint = "is it http:// rather than https://?"
-        text = f"{steps.where}: no TLS: {error.reason or error}"
+        text = f"{steps.where}: no TLS: {_handshake_words(error)}"
         raise NotTrusted(text, code="tls_failed", hint=hint) from None
     except (OSError, UnicodeError) as error:
         if isinstance(error, OSError) and error.errno in _NOTHING_LEFT:
@@ -148,6 +148,13 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _handshake_words(error: ssl.SSLError) -> str:
+    """OpenSSL has constants in place of words."""
+    if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+        return "it answers in plain text"
+    return error.reason.replace("_", " ").lower() if error.reason else str(error)
 
 
 def _reason(error: OSError | UnicodeError) -> tuple[str, str]:

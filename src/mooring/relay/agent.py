@@ -260,7 +260,7 @@ class Agent:
         except UserError:
             raise
         except NotTrusted as error:
-            self._note_stranger(error)
+            self._note_stranger(self._in_our_words(error))
         except BadAnswer as error:
             self._note_stranger(self._no_relay(error.message))
         except MooringError as error:
@@ -577,6 +577,12 @@ class Agent:
         if not self._keeps_trying:
             raise error
         self._note(error)
+
+    def _in_our_words(self, error: NotTrusted) -> NotTrusted:
+        """Whoever wrote `wss://` is asked about that, not about HTTP."""
+        if error.code != "tls_failed" or not self.target.shown.startswith("wss:"):
+            return error
+        return NotTrusted(error.message, code=error.code, hint="is it ws:// rather than wss://?")
 
     def _no_relay(self, why: str, place: str = "") -> MooringError:
         return Unavailable(

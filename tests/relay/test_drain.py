@@ -114,6 +114,7 @@ async def test_everybody_is_told_and_it_ends_well(relay: Running) -> None:
     assert not await answers(relay.port)
     [draining] = relay.events("draining")
     assert draining.cause == "SIGTERM" and relay.events("ended")  # type: ignore[attr-defined]
+    assert draining.getMessage() == "SIGTERM: stopping, with 0 calls under way, 1 agent and 3 clients"
 
 
 async def test_nobody_is_there(relay: Running) -> None:

@@ -10,7 +10,9 @@ from click.testing import CliRunner
 from mooring.cli.connect import errands
 from mooring.cli.connect.command import connect
 from mooring.cli.main import cli
-from mooring.errors import UserError
+from mooring.errors import Unavailable, UserError
+from mooring.host.connection_file import Wish
+from mooring.host.places import Places
 
 
 @pytest.fixture
@@ -124,6 +126,20 @@ def test_the_address_is_said_once(
     monkeypatch.setattr(errands, "_statuses", lambda places: [told(last_error=last_error)])
     errands.show_status(as_json=False)
     assert f"note: ws://127.0.0.1:8080: {note}" in capsys.readouterr().err
+
+
+def test_a_question_stands_at_the_end_of_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = told(last_error="no TLS", last_error_code="tls_failed", hint="is it ws:// rather than wss://?")
+    monkeypatch.setattr(errands, "_rehearse", lambda *given: None)
+    monkeypatch.setattr(errands, "_wait_for", lambda *given: asked)
+
+    class Daemon:
+        def ask(self, *words: str) -> None: ...
+
+    wish = Wish(relay="wss://relay", token="file:/t")
+    with pytest.raises(Unavailable) as caught:
+        errands._hand_to_daemon(wish, Places(tmp_path, 0), (), Daemon(), as_json=False)
+    assert caught.value.hint == "mooring connect stop wss://relay forgets it; is it ws:// rather than wss://?"
 
 
 def test_there_is_nothing_to_stop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -142,7 +142,8 @@ def test_what_is_misused_makes_nothing(folder: Path) -> None:
     assert "is no server" in misused("create", "laptop", "--servers", "time,")
     assert "cannot be called" in misused("create", "phone", "--call", "laptop")
     for span in ("0", "0s", "soon", "99999d", "-1d"):
-        assert "--expires" in misused("create", "phone", "--call", "*", "--expires", span)
+        said = misused("create", "phone", "--call", "*", "--expires", span)
+        assert "--expires" in said and "write 12h, 30d or 365d" in said
     assert not folder.exists()
 
 

@@ -270,11 +270,11 @@ class _Relaying:
         calls = self._relay.calls_in_flight
         agents, clients = self._relay.registry.counts
         log.info(
-            "%s: stopping, with %d calls under way, %d agents and %d clients",
+            "%s: stopping, with %s under way, %s and %s",
             cause,
-            calls,
-            agents,
-            clients,
+            _counted(calls, "call"),
+            _counted(agents, "agent"),
+            _counted(clients, "client"),
             extra={"event": "draining", "cause": cause, "calls": calls},
         )
         everywhere = (self._public, *self._others)
@@ -316,6 +316,10 @@ async def _watch(listener: Listener) -> None:
         code="listener_died",
         hint="start the relay again; systemd does so with Restart=always",
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _url(scheme: str, host: str, port: int) -> str:

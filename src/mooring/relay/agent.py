@@ -590,7 +590,7 @@ class Agent:
             code="not_a_relay",
             hint=f"it says that it is at {place}: is the relay there?"
             if place
-            else "give the address at which mooring relay is reached: wss://relay.example.com",
+            else "give the address of mooring relay: wss://relay.example.com",
         )
 
     def _refusal(self, code: int, reason: str) -> MooringError:

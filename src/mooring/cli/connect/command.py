@@ -7,7 +7,7 @@ import click
 from mooring.cli.names import KnownName
 from mooring.cli.servers.commands import as_json, examples
 from mooring.cli.terminal.layout import ParentCommand, log_options, section
-from mooring.cli.values import Parsed, parse_duration, parse_name
+from mooring.cli.values import Parsed, parse_duration, parse_name, parse_port
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -113,8 +113,8 @@ def _parse_server(text: str) -> str:
 )
 @how(
     "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
+    type=Parsed("port", parse_port),
+    default="0",
     show_default="any free one",
     metavar="PORT",
     help="With --client: the port of 127.0.0.1.",

@@ -140,7 +140,8 @@ def _hand_to_daemon(wish: Wish, places: Places, known: tuple[str, ...], client: 
     write_wish(connections_path(places), wish.relay, wish)
     client.ask("POST", "/connections")
     status = _wait_for(wish.relay, places)
-    hint = "; ".join(filter(None, (status.get("hint"), f"mooring connect stop {wish.relay} forgets it")))
+    # What forgets it comes first: the other may be a question.
+    hint = "; ".join(filter(None, (f"mooring connect stop {wish.relay} forgets it", status.get("hint"))))
     if status["state"] == "refused":
         raise UserError(status["last_error"] or "the relay refuses", code="relay_refused", hint=hint)
     if _is_hopeless(status):

@@ -122,7 +122,7 @@ def _parse_proxy(text: str) -> Any:
 @limits(
     "--upgrades-per-second",
     type=float,
-    default=20.0,
+    default="20",
     show_default=True,
     metavar="N",
     help="Agents that one address may connect.",
@@ -191,8 +191,8 @@ def status(state: str | None, as_json: bool) -> int:
 def restart(state: str | None) -> int:
     """Have the relay of this folder begin anew.
 
-    Calls under way finish, agents are told to come back, each at another moment, and when: calls that
-    come meanwhile are held by their clients' own patience.
+    Calls under way finish; whoever calls meanwhile is told to come again. Agents are told when to come
+    back, each at another moment. For about a second in between nobody answers.
     """
     from mooring.cli.relay.running import restart_relay  # noqa: PLC0415
 

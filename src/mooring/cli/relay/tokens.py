@@ -37,7 +37,10 @@ def _parse_calls(text: str) -> tuple[str, ...]:
 def _parse_lifetime(text: str) -> float:
     from mooring.relay.token_file import MAX_LIFETIME_S  # noqa: PLC0415
 
-    span_s = parse_duration(text)
+    try:
+        span_s = parse_duration(text)
+    except ValueError:
+        span_s = 0.0
     if not 0 < span_s <= MAX_LIFETIME_S:
         raise ValueError(f"{text!r} is no time for which a token is good; write 12h, 30d or 365d")
     return span_s

@@ -29,7 +29,7 @@ from tests.raw_server import (
     raw_server,
     stream_head,
 )
-from tests.support import within
+from tests.support import until, within
 
 CALL = "tools/call"
 INTRODUCTION: Json = {
@@ -78,6 +78,14 @@ def sends_and_ends(data: bytes) -> Fault:
 
 
 PROGRESS: Json = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
+
+
+def refuses(status: str, **headers: str) -> Fault:
+    """As servers of some SDKs do: with an error of JSON-RPC's, about no call."""
+    error = {"code": -32001, "message": "No, said the server"}
+    return says(answer({"jsonrpc": "2.0", "error": error, "id": None}, status, **headers))
+
+
 FAULTS: dict[str, tuple[Fault, str]] = {
     "reset before an answer": (sends_and_cuts(b""), "connection_lost"),
     "end before an answer": (sends_and_ends(b""), "connection_lost"),
@@ -104,6 +112,10 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "an empty answer": (says(answer(status="202 Accepted")), "http_202"),
     "401": (says(answer(status="401 Unauthorized", WWW_Authenticate="Bearer")), "unauthorized"),
     "403": (says(answer(status="403 Forbidden")), "forbidden"),
+    "401 in words of JSON-RPC": (refuses("401 Unauthorized", WWW_Authenticate="Bearer"), "unauthorized"),
+    "403 in words of JSON-RPC": (refuses("403 Forbidden"), "forbidden"),
+    "429 in words of JSON-RPC": (refuses("429 Too Many", Retry_After="9"), "server_busy"),
+    "503 in words of JSON-RPC": (refuses("503 Busy", Retry_After="9"), "server_busy"),
     "405": (says(answer(status="405 Method Not Allowed")), "not_mcp"),
     "429": (says(answer(status="429 Too Many Requests")), "http_429"),
     "429 for a moment": (says(answer(status="429 Too Many", Retry_After="0")), "server_busy"),
@@ -324,6 +336,14 @@ async def test_what_a_server_says_to_learn_who_asks_is_not_for_the_client() -> N
         heard = await client.raw("POST", client.request(CALL, {"name": "x", "arguments": {}}))
         assert heard.status == 200 and b'"unauthorized"' in heard.body
         assert "www-authenticate" not in heard.headers
+
+
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
+async def test_who_is_not_let_in_is_no_answer_of_the_servers_whatever_its_words(status: str) -> None:
+    async with in_front(Elsewhere(only(CALL, refuses(status)))) as (_, host, client):
+        refused = await client.ask(CALL, {"name": "x", "arguments": {}})
+        assert refused["error"]["message"].endswith("; it says: No, said the server")
+        await until(lambda: any("calls_fail" in str(vars(r).get("reason")) for r in host.events("state")))
 
 
 async def test_a_secret_that_was_changed_is_used_after_a_401(tmp_path: Path) -> None:

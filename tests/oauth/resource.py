@@ -25,6 +25,8 @@ class Protected:
         self.places = [f"{WELL_KNOWN}/mcp"]
         self.names_place = True
         self.challenge: dict[str, str] = {"scope": "mcp:read"}
+        self.words = b"{}"
+        """Of a refusal."""
         self.wanted_scope = ""
         self.pages: dict[str, bytes] = {}
         """Whatever else it has, by path: whole answers."""
@@ -70,10 +72,10 @@ class Protected:
             self.seen.append(token)
             known = await self._authority.control("token", token)
         if known is None or known["audience"] != self.metadata["resource"]:
-            return answer(b"{}", "401 Unauthorized", WWW_Authenticate=self._challenged(self.challenge))
+            return answer(self.words, "401 Unauthorized", WWW_Authenticate=self._challenged(self.challenge))
         if self.wanted_scope and self.wanted_scope not in known["scope"].split():
             challenge = {"error": "insufficient_scope", "scope": self.wanted_scope}
-            return answer(b"{}", "403 Forbidden", WWW_Authenticate=self._challenged(challenge))
+            return answer(self.words, "403 Forbidden", WWW_Authenticate=self._challenged(challenge))
         return answer({"jsonrpc": "2.0", "id": 1, "result": {}})
 
     def _challenged(self, parameters: dict[str, str]) -> str:

@@ -83,6 +83,18 @@ async def test_a_login_makes_a_server_work_and_is_renewed(authority: Authority, 
         assert status == 1 and "401" in err, err
 
 
+async def test_one_that_refuses_in_words_of_json_rpc_can_be_logged_in_to(
+    authority: Authority, tmp_path: Path
+) -> None:
+    async with ProtectedServer(authority).serving() as server, home(tmp_path) as place:
+        server.words = b'{"jsonrpc":"2.0","error":{"code":-32001,"message":"Unauthorized"},"id":null}'
+        status, _, err = await place.mooring("run", "far", "--url", server.url)
+        assert status == 1 and "mooring login far" in err, err
+        status, _, err = await log_in(place, "far")
+        assert status == 0, err
+        assert (await place.told("status", "far"))["state"] == "ready"
+
+
 async def test_uninstalling_logs_out(authority: Authority, tmp_path: Path) -> None:
     async with ProtectedServer(authority).serving() as server, home(tmp_path) as place:
         await place.mooring("run", "far", "--url", server.url)

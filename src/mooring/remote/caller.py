@@ -275,20 +275,26 @@ class Caller:
         return _Again(after_s)
 
     async def _refused(self, call: Call, standing: Standing, response: ClientResponse) -> Outcome:
-        """An error of HTTP's: the server's own words if it has any, or else ours."""
+        """An error of HTTP's: the server's own if it has any, or else ours.
+
+        That we are not let in is ours whatever it says: it is about Mooring, and no answer to the call.
+        """
         content_type, location = response.header(b"content-type") or b"", response.header(b"location")
         failure = describe_status(response.status, content_type, location, call.method)
         failure = failure._replace(retryable=failure.retryable or self._is_harmless(call))
         try:
             async with asyncio.timeout(REFUSAL_S):
-                message = jsonrpc.parse_refusal(await response.read(MAX_REFUSAL_BYTES))
+                body = await response.read(MAX_REFUSAL_BYTES)
         except (RemoteProtocolError, TimeoutError):
-            message = None
-        # What only people can put right, they hear of on stderr too.
-        is_told = self._policy.tells_people and failure.reason in FOR_PEOPLE
-        if is_told and (message is None or response.status in (401, 403)):
-            log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
+            body = b""
+        is_about_us = response.status in (401, 403)
+        message = None if is_about_us else jsonrpc.parse_refusal(body)
         if message is None:
+            # What only people can put right, they hear of on stderr too. (Without its words, as above.)
+            if self._policy.tells_people and failure.reason in FOR_PEOPLE:
+                log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
+            if is_about_us and (words := words_of_refusal(body)):
+                failure = failure._replace(message=f"{failure.message}; it says: {words}")
             return failure
         in_session = standing.session is not None and not call.reopened
         if in_session and means_forgotten(response.status, message):

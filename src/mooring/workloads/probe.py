@@ -8,12 +8,14 @@ import asyncio
 import logging
 
 from mooring.errors import RemoteProtocolError, ServerFailed
+from mooring.proxy.era import discover_request
 from mooring.proxy.noise import Noise
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.ports import Channel, ExitLike
 from mooring.wire import jsonrpc
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Handshake, expect_handshake
+from mooring.wire.modern import DISCOVER
 from mooring.wire.revisions import LATEST
 
 __all__ = ["INTRODUCTION", "Deaf", "Probe"]
@@ -64,12 +66,18 @@ class Probe(Deaf):
         channel.send(jsonrpc.notification("notifications/initialized"))
         return handshake
 
-    async def answers_pings(self, channel: Channel, timeout_s: float) -> bool:
-        """Most servers do, and must; to know it now tells one that hangs later from one that never does."""
-        line = jsonrpc.request("mooring-ping", "ping")
+    async def answers(self, channel: Channel, method: str, timeout_s: float) -> bool:
+        """Does it give a sign of life? That may be an error.
+
+        Most servers answer pings, and must; to know it now tells one that hangs later from one that never
+        does.
+        """
+        channel.attach(self)
+        id = f"mooring-{method}"
+        line = discover_request(id) if method == DISCOVER else jsonrpc.request(id, method)
         try:
             async with asyncio.timeout(timeout_s):
-                await self._requests.ask(channel, line, "mooring-ping")
+                await self._requests.ask(channel, line, id)
         except (TimeoutError, ServerFailed):
             return False
         return True

@@ -10,6 +10,7 @@ from mooring.supervise.reasons import ReasonCode
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.failures import Failure
 from mooring.wire.memory import Handshake
+from mooring.wire.modern import DISCOVER
 from mooring.wire.revisions import MODERN
 from mooring.wire.verdicts import FOR_PEOPLE, OTHER_ERA
 from mooring.workloads.makers import Instance
@@ -47,23 +48,33 @@ class Trial:
         self._proxy = proxy
         self._supervisor = supervisor
         self._on_obstacle = on_obstacle
-        self.can_log_in = False
-        """Whoever it asks for a login can do that with Mooring."""
+        self.is_elsewhere = False
+        """It is not ours to start; and whoever it asks for a login can do that with Mooring."""
         self._hint = hint
+
+    @property
+    def _bound_s(self) -> float:
+        return self._proxy.policy.handshake_timeout_s
 
     async def run(self, channel: Instance, works: Callable[[], None]) -> str:
         """Speak to an instance; `works` is called as soon as it does. Returns why it is not needed then."""
-        if channel.speaks_modern and await self._is_modern():
-            works()
-            return "it works"
         probe, noise = Probe(self._name, self._proxy.noise), self._proxy.noise
+        if channel.speaks_modern:
+            was_known = self._proxy.stateless.discovery is not None
+            if await self._is_modern():
+                if was_known and not await probe.answers(channel, DISCOVER, self._bound_s):
+                    return self._tell_silent(f"it did not answer {DISCOVER} within {self._bound_s:g} s")
+                works()
+                return "it works"
         slow = asyncio.get_running_loop().call_later(SLOW_START_S, self._tell_slow, channel)
         try:
-            handshake = await probe.speak(channel, self._proxy.policy.handshake_timeout_s)
+            handshake = await probe.speak(channel, self._bound_s)
         except ServerFailed as error:
             error.message = noise.mask(error.message)
             if (trouble := channel.trouble) is not None and trouble.reason not in OTHER_ERA:
                 return self._tell_trouble(trouble._replace(message=noise.mask(trouble.message)))
+            if self.is_elsewhere and error.code == "initialize_timeout":
+                return self._tell_silent(error.message)
             if error.code == "initialize_refused" and await self._speaks_modern():
                 return "it speaks another era"
             if error.code != "server_exited":
@@ -82,7 +93,7 @@ class Trial:
     def _tell_trouble(self, trouble: Failure) -> str:
         """It speaks HTTP, and what answered was no server of MCP."""
         if trouble.reason in FOR_PEOPLE:
-            wants_login = trouble.reason == "unauthorized" and self.can_log_in
+            wants_login = trouble.reason == "unauthorized" and self.is_elsewhere
             hint = f"mooring login {self._name}" if wants_login else ""
             error = ServerFailed(trouble.message, code=trouble.reason, hint=hint)
             self._supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
@@ -90,11 +101,16 @@ class Trial:
             self._on_obstacle(trouble)
         return trouble.message
 
+    def _tell_silent(self, text: str) -> str:
+        """Nobody here could end it, and begin it anew: it may answer later."""
+        self._on_obstacle(Failure("unreachable", text))
+        return text
+
     async def _learn_of_pings(self, probe: Probe, channel: Instance) -> None:
         health = self._proxy.health
         if health.interval_s is None:
             return
-        if await probe.answers_pings(channel, health.timeout_s):
+        if await probe.answers(channel, "ping", health.timeout_s):
             health.heard()
         else:
             health.heard_nothing()

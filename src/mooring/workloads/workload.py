@@ -139,7 +139,7 @@ class Workload:
         self._crew = Crew(maker)
         hint = hint_if_silent(definition.served, is_elsewhere=definition.remote is not None)
         self.trial = Trial(self.name, self.proxy, self.supervisor, self._obstacles.in_trouble, hint)
-        self.trial.can_log_in = definition.remote is not None
+        self.trial.is_elsewhere = definition.remote is not None
         self.moving = Moving(self._crew, self.proxy, self.supervisor)
         self.moving.on_useless = lambda instance: self.release(instance, "nobody can use it")
         self._spares_lost = 0
@@ -258,12 +258,13 @@ class Workload:
 
     def release(self, channel: Channel, reason: str, *, failed: bool = False) -> None:
         """Stop an instance that is no longer needed."""
+        worked = channel in self._crew.working
         lent = self._crew.take_back(channel)
         if lent is None:
             return
         reason = self.mask(reason)  # it may be what the server said
-        if failed and self.definition.remote is not None and (trouble := lent.instance.trouble) is not None:
-            self._lose_elsewhere(trouble)
+        if failed and self.definition.remote is not None:
+            self._lose_elsewhere(lent.instance, reason, worked=worked)
         elif failed:
             # First: those that are sessions with the same program do not work any more either.
             self._crew.maker.replace(lent.instance, reason)
@@ -273,12 +274,20 @@ class Workload:
         # It may have been the only one that tried whether the server works.
         asyncio.get_running_loop().call_soon(self._someone_must_try)
 
-    def _lose_elsewhere(self, trouble: Failure) -> None:
-        """What runs elsewhere is not ours to restart, so that nothing is counted: it is looked at again."""
-        trouble = trouble._replace(message=self.mask(trouble.message))
-        self._obstacles.in_trouble(trouble)
-        reason = Reason(ReasonCode.UNREACHABLE, trouble.message)
-        self.supervisor.unusable(reason, others_working=bool(self._crew.working))
+    def _lose_elsewhere(self, instance: Instance, reason: str, *, worked: bool) -> None:
+        """What runs elsewhere is not ours to restart, so that nothing is counted: it is looked at again.
+
+        Of one that worked and fell silent no more is known than that: the next attempt is made at once.
+        """
+        trouble = instance.trouble
+        if trouble is None and worked:
+            about = self._about(instance, "server_given_up")
+            log.warning("%s: %s is opened anew: %s", self.name, instance.title, reason, extra=about)
+        else:
+            trouble = trouble and trouble._replace(message=self.mask(trouble.message))
+            self._obstacles.in_trouble(trouble or Failure("unreachable", reason))
+        why = Reason(ReasonCode.UNREACHABLE, trouble.message if trouble is not None else reason)
+        self.supervisor.unusable(why, others_working=bool(self._crew.working))
 
     def doubt_handshakes(self) -> bool:
         """See `Backend`: here nothing is known of eras."""

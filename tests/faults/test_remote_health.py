@@ -1,0 +1,119 @@
+"""A server elsewhere that hangs: its sessions are opened anew, and nothing of it is counted as an exit."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mooring.remote.options import RemoteOptions
+from tests.faults.test_remote_server import CALL, Elsewhere
+from tests.hosting import Host, hosting
+from tests.integration.test_eras import ModernClient
+from tests.integration.test_sharing import readyz
+from tests.mcp_client import McpClient, client_of
+from tests.modern_script import ModernScript
+from tests.raw_server import Asked, RawServer, Wire, raw_server
+from tests.support import within
+
+TOOL = {"name": "look", "arguments": {}}
+QUICK: dict[str, Any] = {"ping_interval_s": 0.05, "ping_timeout_s": 0.3, "handshake_timeout_s": 0.5}
+
+
+class Mute(Elsewhere):
+    """Takes what is said, and answers nothing, for a while."""
+
+    is_mute = False
+
+    async def __call__(self, asked: Asked, wire: Wire) -> bytes | None:
+        if not self.is_mute:
+            return await super().__call__(asked, wire)
+        await wire.closed_by_peer()
+        return None
+
+
+@asynccontextmanager
+async def in_front(script: Any, **options: Any) -> AsyncIterator[tuple[RawServer, Host]]:
+    async with (
+        raw_server(script) as server,
+        hosting(remote=RemoteOptions(url=server.url), **QUICK, **options) as host,
+    ):
+        yield server, host
+
+
+def uncounted(host: Host) -> bool:
+    states = {vars(record)["state"] for record in host.events("state")}
+    return not states & {"backoff", "failed"} and not any(vars(r)["restarts"] for r in host.events("state"))
+
+
+async def test_a_session_whose_server_is_silent_twice_is_opened_anew() -> None:
+    async def deaf(asked: Asked, wire: Wire) -> bytes | None:
+        if asked.headers["mcp-session-id"] != forgotten:
+            return b""
+        await wire.closed_by_peer()
+        return None
+
+    script = Elsewhere()
+    async with in_front(script) as (server, host), client_of(host.port) as client:
+        assert "n" in await client.result(CALL, TOOL)
+        [called] = await server.count(1, CALL)
+        forgotten, sessions = called.headers["mcp-session-id"], script.sessions
+        ours, script.special = client.session, deaf
+        assert "did not answer 2 pings" in (await host.logged("server_given_up")).getMessage()
+        assert "n" in await client.result(CALL, TOOL)
+        assert client.session == ours and script.sessions == sessions + 1
+        assert uncounted(host)
+
+
+async def test_one_that_hangs_is_found_when_it_speaks_again_and_is_never_held_to_crash() -> None:
+    script = Mute()
+    async with in_front(script, recovery_wait_s=0.3) as (_, host), AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client_of(host.port)) for _ in range(5)]
+        for client in clients:
+            assert "n" in await client.result(CALL, TOOL)
+        script.is_mute = True
+        await host.logged("server_given_up", len(clients))
+        await host.logged("unreachable")
+        refused = await clients[0].ask(CALL, TOOL)
+        assert refused["error"]["data"]["reason"] in ("unreachable", "server_unavailable")
+        seen = await readyz(host)
+        assert (seen["state"], seen["reason"]) == ("starting", "unreachable"), seen
+        assert uncounted(host)
+        script.is_mute = False
+        for client in clients:
+            ours = client.session
+            await until_served(client)
+            assert client.session == ours
+        assert uncounted(host) and (await readyz(host))["state"] == "ready"
+
+
+async def until_served(client: McpClient) -> None:
+    """For a moment after trouble nobody else is let run into it."""
+    async with within():
+        while "result" not in await client.ask(CALL, TOOL):
+            pass
+
+
+@pytest.mark.parametrize("is_mute_for_ever", [False, True])
+async def test_one_of_2026_07_28_is_asked_what_it_knows(is_mute_for_ever: bool) -> None:
+    is_mute = False
+
+    async def special(asked: Asked, wire: Wire) -> bytes | None:
+        if not is_mute:
+            return b""
+        await wire.closed_by_peer()
+        return None
+
+    async with in_front(ModernScript(special)) as (server, host), ModernClient(host.port) as client:
+        assert (await client.tool("look"))["content"] == []
+        before = len(await server.count(1, "server/discover"))
+        await server.count(before + 2, "server/discover")
+        assert not host.events("server_given_up")
+        is_mute = True
+        assert "did not answer 2 pings" in (await host.logged("server_given_up")).getMessage()
+        if is_mute_for_ever:
+            await host.logged("unreachable")
+            assert (await readyz(host))["state"] == "starting"
+        is_mute = False
+        await until_served(client)
+        assert uncounted(host)

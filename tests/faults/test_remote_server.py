@@ -476,11 +476,23 @@ async def test_a_long_refusal_that_nobody_reads_costs_no_later_answer() -> None:
             assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
 
 
-async def test_an_error_that_speaks_of_sessions_is_the_servers_own_and_the_call_is_not_repeated() -> None:
-    said = {"code": -32000, "message": "charged the card, but the database session timed out"}
+@pytest.mark.parametrize(
+    ("text", "is_own"),
+    [
+        ("charged the card, but the database session timed out", True),
+        ("charged the card, but the payment session expired", True),
+        ("charged the card, but the payment session expired", False),
+        ("Session expired", True),
+    ],
+)
+async def test_an_error_that_speaks_of_sessions_is_the_servers_own_and_the_call_is_not_repeated(
+    text: str, is_own: bool
+) -> None:
+    said = {"code": -32000, "message": text}
 
     async def fails(asked: Asked, wire: Wire) -> bytes | None:
-        return answer({"jsonrpc": "2.0", "id": asked.message["id"], "error": said}, "400 Bad Request")
+        id = asked.message["id"] if is_own else None
+        return answer({"jsonrpc": "2.0", "id": id, "error": said}, "400 Bad Request")
 
     async with in_front(Elsewhere(only(CALL, fails))) as (server, _, client):
         assert (await client.ask(CALL, {"name": "x", "arguments": {}}))["error"] == said

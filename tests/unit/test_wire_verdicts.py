@@ -91,9 +91,30 @@ def test_servers_that_say_400_where_404_belongs() -> None:
     def error(text: str) -> jsonrpc.Envelope:
         return jsonrpc.parse(jsonrpc.error_response(None, -32000, text))
 
-    assert means_forgotten(400, error("Bad Request: No valid session ID provided"))
-    assert not means_forgotten(400, error("Bad Request"))
-    assert not means_forgotten(500, error("session"))
+    for said in (
+        "Bad Request: No valid session ID provided",
+        "Bad Request: Missing session ID",
+        "Bad Request: Mcp-Session-Id header is required",
+        "Bad Request: Server not initialized",
+        "Invalid or missing session ID",
+        "Session not found",
+        "session expired or not found",
+        "Session has expired; initialize again",
+    ):
+        assert means_forgotten(400, error(said), 7), said
+        assert not means_forgotten(500, error(said), 7)
+        assert not means_forgotten(400, jsonrpc.parse(jsonrpc.error_response(7, -32000, said)), 7)
+        of_nobody = jsonrpc.parse(jsonrpc.error_response("server-error", -32600, said))
+        assert means_forgotten(400, of_nobody, 7)
+    for said in (
+        "Bad Request",
+        "charged the card, but the payment session expired",
+        "the card was charged: no valid session",
+        "No payment session",
+        "Invalid session token of the bank",
+        "Session expired in the shop after the order was placed",
+    ):
+        assert not means_forgotten(400, error(said), 7), said
 
 
 @pytest.mark.parametrize(

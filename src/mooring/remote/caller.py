@@ -297,7 +297,7 @@ class Caller:
                 failure = failure._replace(message=f"{failure.message}; it says: {words}")
             return failure
         in_session = standing.session is not None and not call.reopened
-        if in_session and means_forgotten(response.status, message):
+        if in_session and means_forgotten(response.status, message, call.id):
             return await self._reopen(call, standing)
         await self._hearing.hear(jsonrpc.with_id(message, call.id), standing)
         return None

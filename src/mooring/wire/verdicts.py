@@ -17,7 +17,7 @@ import msgspec
 
 from mooring.wire import jsonrpc
 from mooring.wire.failures import Failure
-from mooring.wire.jsonrpc import Envelope
+from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.memory import READS
 
 __all__ = [
@@ -41,13 +41,16 @@ _EXECUTED_BY_NONE = frozenset({400, 401, 403, 404, 405, 406, 413, 414, 415, 421,
 """Refused for what the message is or who sent it: before anything was done."""
 
 _NO_SESSION = re.compile(
-    r"(?:no|not a|invalid|missing|unknown|expired|without a?)\s(?:\w+\s)?(?:or\s\w+\s)?"
-    r"(?:mcp[ -])?session(?:[ -]id)?\b"
-    r"|session(?:[ -]id)?\s(?:header\s)?(?:is\s|was\s|has\s)?"
+    r"(?:(?:bad|invalid) request[:.,]?\s|error[:.,]?\s)?"
+    r"(?:(?:no|not a|invalid|missing|unknown|expired)\s(?:(?:valid|active|such|known|existing)\s)?"
+    r"(?:or\s(?:no|invalid|missing|unknown|expired)\s)?(?:mcp[ -])?session(?:[ -]id)?"
+    r"|(?:mcp[ -])?session(?:[ -]id)?\s(?:header\s)?(?:is\s|was\s|has\s)?"
     r"(?:not found|invalid|missing|unknown|expired|required|not valid)"
-    r"|server (?:is )?not initialized",
+    r"|server (?:is )?not initialized)"
+    r"(?:[.!:;,(]|\s(?:provided|given|found|header|or)\b|$)",
     re.IGNORECASE,
 )
+"""How such an error begins: of a text that comes to it later, the call may have been executed."""
 FOR_PEOPLE = frozenset({"unauthorized", "forbidden", "not_mcp", "redirected"})
 """Reasons of refusals that only people can put right."""
 OTHER_ERA = frozenset({"not_mcp", "http_400"})
@@ -106,12 +109,17 @@ def judge(
     return Verdict(Meaning.REFUSED)
 
 
-def means_forgotten(status: int, message: Envelope) -> bool:
+def means_forgotten(status: int, message: Envelope, call: Id) -> bool:
     """Does a 400 say what should be a 404? Servers made after the SDK's example do: "No valid session ID".
 
-    Only if it can mean nothing else: what is refused so was not executed, and is sent again.
+    Only if it can mean nothing else: what is refused so was not executed, and is sent again. Who refuses a
+    session has not looked at the call, so that what bears its id is the answer of whoever has.
     """
-    return status == 400 and _NO_SESSION.search(jsonrpc.error_message_of(message)) is not None
+    return (
+        status == 400
+        and message.id != call
+        and _NO_SESSION.match(jsonrpc.error_message_of(message)) is not None
+    )
 
 
 def parse_retry_after(value: bytes | None, date: bytes | None = None) -> float | None:

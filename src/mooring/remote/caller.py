@@ -4,6 +4,7 @@
 2. Send it. If nothing of it went out, begin again.
 3. Read the answer. A stream of events that is cut is resumed where it was.
 4. The server has forgotten the session: it is opened anew, and the call sent once more.
+   It refuses the headers, which its list of tools tells of: that is read, and the call sent once more.
    Not now: a read is sent again when the server said, and whatever was not done by the server's own words.
 5. It was sent and no answer comes: a read is sent again, twice at most, a subscription always. Any other
    call may have been executed, so its client is told, and nobody sends it again; but a tool that says that
@@ -24,6 +25,7 @@ from mooring.remote.following import Ending, Follower, wait_s
 from mooring.remote.messages import EventMessages, JsonMessages, Messages, verdict_on
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach, Unreachable
+from mooring.remote.relisting import Relisting
 from mooring.remote.session import RemoteSession
 from mooring.remote.waits import delays_s
 from mooring.wire import jsonrpc
@@ -31,7 +33,9 @@ from mooring.wire.budget import Budget
 from mooring.wire.failures import Failure, lost
 from mooring.wire.header_values import encode_value
 from mooring.wire.http import Headers
+from mooring.wire.jsonrpc import Envelope
 from mooring.wire.mirrored import MarkedTools, mirrored_headers
+from mooring.wire.modern import HEADER_MISMATCH
 from mooring.wire.verdicts import (
     FOR_PEOPLE,
     Meaning,
@@ -111,6 +115,7 @@ class Caller:
         self._policy = policy
         self._budget = budget
         self._tools = tools
+        self._relisting = Relisting(endpoint, policy, budget, tools)
         self._hearing = hearing
 
     async def run(self, call: Call) -> None:
@@ -155,7 +160,8 @@ class Caller:
             standing = Standing() if call.is_modern else await self._session.settled()
             # 2
             call.sent = True
-            response = await self._endpoint.post(call.line, self._headers(call, standing))
+            call.headers = self._headers(call, standing)
+            response = await self._endpoint.post(call.line, call.headers)
         except Unreachable as error:
             return Failure("unreachable", f"{error.message}; the call was not executed", retryable=True)
         except NotTrusted as error:
@@ -299,8 +305,19 @@ class Caller:
         in_session = standing.session is not None and not call.reopened
         if in_session and means_forgotten(response.status, message, call.id):
             return await self._reopen(call, standing)
+        if await self._may_say_more(call, response.status, message):
+            call.sent = False
+            return _Again()
         await self._hearing.hear(jsonrpc.with_id(message, call.id), standing)
         return None
+
+    async def _may_say_more(self, call: Call, status: int, message: Envelope) -> bool:
+        """Were its headers refused, and do we know by now what others it should have?"""
+        is_refused = status == 400 and jsonrpc.error_code_of(message) == HEADER_MISMATCH
+        if not is_refused or call.version is None or call.method != "tools/call" or call.relisted:
+            return False
+        call.relisted = True
+        return await self._relisting.changes(call, call.version)
 
 
 _NOT_AN_ANSWER = Lost("the server sent something that is no answer to this call", "bad_answer")

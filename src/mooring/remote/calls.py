@@ -2,6 +2,7 @@
 
 import asyncio
 
+from mooring.wire.http import Headers
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.verdicts import is_read
 
@@ -14,11 +15,13 @@ class Call:
     __slots__ = (
         "barrier",
         "cancelled",
+        "headers",
         "id",
         "line",
         "message",
         "method",
         "refusals",
+        "relisted",
         "reopened",
         "sent",
         "session",
@@ -34,11 +37,15 @@ class Call:
         self.line = line
         self.version = version
         """The revision it names itself; None for one of a session."""
+        self.headers: Headers = []
+        """What it was sent with."""
         self.sent = False
         """The server may have it."""
         self.cancelled = False
         self.refusals = 0
         """How often the server asked to come back later."""
+        self.relisted = False
+        """The server refused its headers, and we have looked what they should be, once."""
         self.reopened = False
         """The server forgot the session under it, once."""
         self.session: bytes | None = None

@@ -68,13 +68,18 @@ class Conversation:
         outlet: Outlet,
         policy: RemotePolicy,
         on_outcome: Callable[[Failure | None], None] = lambda failure: None,
+        *,
+        tools: MarkedTools | None = None,
     ) -> None:
-        """`on_outcome`: a call was answered by the server (None), or by us, for this reason."""
+        """`on_outcome`: a call was answered by the server (None), or by us, for this reason.
+
+        `tools`: what is known of those of the server, by others who speak with it too.
+        """
         self._outlet = outlet
         self._on_outcome = on_outcome
         self._policy = policy
         self._under_way = Budget(policy.budget_bytes, policy.max_calls)
-        self._tools = MarkedTools()
+        self._tools = tools if tools is not None else MarkedTools()
         self._asked = Asked(ID_PREFIX, policy.max_asked)
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: dict[Id, Call] = {}

@@ -11,6 +11,7 @@ from mooring.remote.old_sse import OldSseConversation
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
 from mooring.wire.failures import Failure
+from mooring.wire.mirrored import MarkedTools
 
 __all__ = ["converse"]
 
@@ -25,10 +26,11 @@ def converse(
     outlet: Outlet,
     policy: RemotePolicy,
     on_outcome: Callable[[Failure | None], None],
+    tools: MarkedTools,
 ) -> Conversation:
-    """With the server at that target."""
+    """With the server at that target; `tools`: what all who speak with it know of its tools."""
     if transport == "sse":
         old = OldEndpoint(client, target, credentials, policy)
         return OldSseConversation(old, reach, outlet, policy, on_outcome)
     endpoint = Endpoint(client, target, credentials, policy)
-    return Conversation(endpoint, reach, outlet, policy, on_outcome)
+    return Conversation(endpoint, reach, outlet, policy, on_outcome, tools=tools)

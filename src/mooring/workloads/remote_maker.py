@@ -2,7 +2,7 @@
 
 Nothing is started, so nothing exits: what goes wrong on the way is told to the calls that meet it
 (`remote.conversation`), and that the server cannot be reached is an obstacle and no failure. All instances
-share the connections, and what is known of whether it can be reached.
+share the connections, and what is known of the server: whether it can be reached, what its tools are.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from mooring.remote.options import RemoteOptions
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
 from mooring.wire.failures import Failure
+from mooring.wire.mirrored import MarkedTools
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.makers import Ears, Instance, Passed
 from mooring.workloads.remote_credentials import LookUp, RemoteCredentials
@@ -82,6 +83,7 @@ class RemoteMaker:
         self._reach: Reach | None = None
         self._target = ""
         self._instances: dict[int, RemoteInstance] = {}
+        self._tools = MarkedTools()
         self._made = 0
         self._known = None if self._options.transport == "auto" else self._options.transport
         self._is_modern: bool | None = None
@@ -139,6 +141,7 @@ class RemoteMaker:
             outlet=instance.outlet,
             policy=self._policy,
             on_outcome=instance.on_outcome,
+            tools=self._tools,
         )
         instance.begin(conversation)
         self._instances[instance.n] = instance

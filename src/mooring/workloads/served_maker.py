@@ -23,6 +23,7 @@ from mooring.errors import ServerFailed, Unavailable
 from mooring.proxy.ports import Discarded, ExitLike
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.text import MAX_TEXT_BYTES
+from mooring.wire.mirrored import MarkedTools
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.makers import Ears, Instance, Maker, Passed
 from mooring.workloads.served_instance import ServedInstance
@@ -48,6 +49,8 @@ class ServedMaker:
         self._name = definition.name
         self._options = definition.served
         self._policy = definition.sessions
+        self._tools = MarkedTools()
+        """What any of its programs has said of its tools."""
         self._ears = ears
         is_of_host = definition.container is not None and definition.container.network == "host"
         self._fixed_port = definition.served.container_port if is_of_host else None
@@ -137,6 +140,7 @@ class ServedMaker:
             port,
             self._options,
             self._policy,
+            self._tools,
             on_stdout=self._ears.on_stderr,
             on_gone=self._on_gone,
             on_deaf=self._on_deaf,

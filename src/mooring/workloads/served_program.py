@@ -29,6 +29,7 @@ from mooring.remote.waits import delays_s
 from mooring.wire import jsonrpc
 from mooring.wire.http import Headers
 from mooring.wire.lines import LongLine
+from mooring.wire.mirrored import MarkedTools
 from mooring.wire.verdicts import Meaning, judge
 from mooring.workloads.makers import Instance
 from mooring.workloads.probe import INTRODUCTION
@@ -68,6 +69,7 @@ class Program:
         port: int,
         options: ServedOptions,
         sessions: SessionPolicy,
+        tools: MarkedTools,
         *,
         on_stdout: Callable[[int, str], None],
         on_gone: "Callable[[Program, ExitLike], None]",
@@ -80,6 +82,7 @@ class Program:
         self.is_discarded = False
         """It is to end: its exit is no news."""
         self._options = options
+        self._tools = tools
         self._on_stdout = on_stdout
         self._tell_gone = on_gone
         self._tell_deaf = on_deaf
@@ -153,6 +156,7 @@ class Program:
             outlet=session.outlet,
             policy=self._policy,
             on_outcome=session.on_outcome,
+            tools=self._tools,
         )
 
     # 3

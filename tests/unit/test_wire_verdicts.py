@@ -73,6 +73,11 @@ def test_reads() -> None:
         (403, "forbidden", True, "token"),
         (404, "not_mcp", True, "/mcp"),
         (405, "not_mcp", True, "/mcp"),
+        (300, "redirected", False, "tools/call may have been executed"),
+        (301, "redirected", False, "https://other/mcp"),
+        (302, "redirected", False, "may have been executed"),
+        (303, "redirected", False, "may have been executed"),
+        (307, "redirected", True, "https://other/mcp"),
         (308, "redirected", True, "https://other/mcp"),
         (400, "http_400", True, "400"),
         (500, "http_500", False, "may have been executed"),
@@ -85,6 +90,7 @@ def test_words_for_a_refusal(status: int, reason: str, retryable: bool, words: s
     assert words in failure.message
     assert describe_status(500, b"", None, "tools/list").retryable
     assert "elsewhere" in describe_status(302, b"", None, "ping").message
+    assert describe_status(303, b"", None, "tools/list").retryable
 
 
 def test_servers_that_say_400_where_404_belongs() -> None:

@@ -37,8 +37,11 @@ __all__ = [
 _MODERN_READS = frozenset(
     {"server/discover", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/result"}
 )
-_EXECUTED_BY_NONE = frozenset({400, 401, 403, 404, 405, 406, 413, 414, 415, 421, 429, 431})
-"""Refused for what the message is or who sent it: before anything was done."""
+_EXECUTED_BY_NONE = frozenset({307, 308, 400, 401, 403, 404, 405, 406, 413, 414, 415, 421, 429, 431})
+"""Refused for what the message is or who sent it: before anything was done.
+
+Who redirects otherwise may have done it: 303 says where to see what came of it, and others are used so.
+"""
 
 _NO_SESSION = re.compile(
     r"(?:(?:bad|invalid) request[:.,]?\s|error[:.,]?\s)?"
@@ -193,6 +196,7 @@ def _printable(value: bytes) -> str:
 def describe_status(status: int, content_type: bytes, location: bytes | None, method: str) -> Failure:
     """The words for a refusal whose body says nothing that a client could be told."""
     retryable = status in _EXECUTED_BY_NONE or is_read(method)
+    executed = "" if retryable else f"; {method} may have been executed"
     if status == 200:
         kind = _printable(content_type)[:80] or "nothing at all"
         text = f"what answers there is not an MCP server: it sends {kind}, not JSON or events"
@@ -214,6 +218,7 @@ def describe_status(status: int, content_type: bytes, location: bytes | None, me
         return Failure("not_mcp", text, retryable)
     if 300 <= status < 400:
         where = _printable(location)[:200] if location else "elsewhere"
-        return Failure("redirected", f"the server is now at {where} ({status}): give that URL", True)
-    executed = "" if retryable else f"; {method} may have been executed"
+        return Failure(
+            "redirected", f"the server is now at {where} ({status}): give that URL{executed}", retryable
+        )
     return Failure(f"http_{status}", f"the server answers with HTTP status {status}{executed}", retryable)

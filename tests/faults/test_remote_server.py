@@ -108,6 +108,14 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     ),
     "another's answer": (says(answer({"jsonrpc": "2.0", "id": "other", "result": {}})), "bad_answer"),
     "garbage in a stream that stays open": (says(stream_head() + chunk(b"data: {garbage\n\n")), "bad_answer"),
+    "no UTF-8": (
+        says(answer(b'{"jsonrpc": "2.0", "id": 2, "result": {"text": "\xff"}}')),
+        "bad_answer",
+    ),
+    "no UTF-8 in a stream that stays open": (
+        says(stream_head() + chunk(b'data: {"jsonrpc": "2.0", "id": 2, "result": {"text": "\xff"}}\n\n')),
+        "bad_answer",
+    ),
     "no message": (says(answer(b'"text"')), "bad_answer"),
     "an empty answer": (says(answer(status="202 Accepted")), "http_202"),
     "401": (says(answer(status="401 Unauthorized", WWW_Authenticate="Bearer")), "unauthorized"),

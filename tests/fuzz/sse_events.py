@@ -6,7 +6,7 @@ An input is a list of places to cut at, and a stream. Its first byte says how ma
 import re
 
 from mooring.errors import LocalProtocolError, RemoteProtocolError
-from mooring.wire.sse import KEEP_ALIVE, Event, EventDecoder, encode_event, encode_position
+from mooring.wire.sse import EVENT_TEXT, KEEP_ALIVE, Event, EventDecoder, encode_event, encode_position
 from tests.fuzz.pieces import divided
 from tests.props.test_wire_sse import by_the_book
 
@@ -61,7 +61,8 @@ def _check_again(event: Event) -> None:
     """What was read can be written, and read again."""
     if "\n" in event.data:
         return
-    written = encode_event(event.data.encode(), event=event.event.encode(), id=event.id.encode())
+    data, name, id = (text.encode(*EVENT_TEXT) for text in (event.data, event.event, event.id))
+    written = encode_event(data, event=name, id=id)
     again = (_decode([written], 1 << 20) or [])[0]
     assert again[:2] == event[:2]
 
@@ -77,6 +78,6 @@ def _check_encoding(payload: bytes) -> None:
     events = _decode([KEEP_ALIVE, around[0], written, KEEP_ALIVE, around[1]], 1 << 20)
     assert events == [
         Event("message", "", "g1x0-0", 7),
-        Event("message", payload.decode("utf-8", "replace"), "g1x0-1", None),
+        Event("message", payload.decode(*EVENT_TEXT), "g1x0-1", None),
         Event("message", "{}", "g1x0-2", None),
     ]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.wire import jsonrpc
-from mooring.wire.sse import KEEP_ALIVE, Event, EventDecoder, encode_event, encode_position
+from mooring.wire.sse import EVENT_TEXT, KEEP_ALIVE, Event, EventDecoder, encode_event, encode_position
 from tests.props.test_wire_jsonrpc import MESSAGES
 
 WORDS = ["data", "event", "id", "retry", ":", " ", "\n", "\r", "\r\n", "1", "x", "\0", "\ufeff", "é", "😀"]
@@ -36,8 +36,8 @@ def decode(pieces: list[bytes]) -> list[Event]:
 
 
 def by_the_book(stream: bytes) -> list[Event]:
-    """Section 9.2.6 of the HTML standard, on the whole stream at once."""
-    *lines, _unfinished = re.split("\r\n|\r|\n", stream.decode("utf-8", "replace").removeprefix("\ufeff"))
+    """Section 9.2.6 of the HTML standard, on the whole stream at once; but no byte is replaced."""
+    *lines, _unfinished = re.split("\r\n|\r|\n", stream.decode(*EVENT_TEXT).removeprefix("\ufeff"))
     events: list[Event] = []
     name, data, last_id, retry, noted = "", "", "", None, False
     for line in lines:

@@ -8,7 +8,7 @@ from mooring.http.client import ClientResponse
 from mooring.http.client_errors import BadAnswer
 from mooring.wire.budget import Budget
 from mooring.wire.pieces import Pieces, keep_piece
-from mooring.wire.sse import Event, EventDecoder
+from mooring.wire.sse import EVENT_TEXT, Event, EventDecoder
 from mooring.wire.verdicts import Verdict, judge
 
 __all__ = ["EventMessages", "Events", "JsonMessages", "Messages", "verdict_on"]
@@ -128,7 +128,7 @@ class EventMessages(Events):
         """Raises AnswerLost if it breaks off."""
         while (event := await self.next_event()).event != "message":
             pass
-        return event.data.encode()
+        return event.data.encode(*EVENT_TEXT)
 
 
 Messages = JsonMessages | EventMessages

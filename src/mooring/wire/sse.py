@@ -3,7 +3,8 @@
 Encoding: one message is one event of one `data:` line, which needs a payload without line
 breaks (`jsonrpc.one_line`). Decoding follows the WHATWG rules, in linear time and for any
 cutting of the stream: lines end at LF, CR or CRLF, one leading BOM is skipped, an event
-without data is not a message but may carry an id or a retry.
+without data is not a message but may carry an id or a retry. Only what is no UTF-8 is not
+replaced (`EVENT_TEXT`).
 """
 
 from typing import NamedTuple
@@ -11,9 +12,14 @@ from typing import NamedTuple
 from mooring.errors import LocalProtocolError, RemoteProtocolError
 from mooring.wire.pieces import Pieces, keep_piece
 
-__all__ = ["KEEP_ALIVE", "Event", "EventDecoder", "encode_event", "encode_position"]
+__all__ = ["EVENT_TEXT", "KEEP_ALIVE", "Event", "EventDecoder", "encode_event", "encode_position"]
 
 KEEP_ALIVE = b": keep-alive\n\n"
+EVENT_TEXT = ("utf-8", "surrogateescape")
+"""How the bytes of a stream are its text, and that is the bytes again, whatever they were.
+
+The rules say "replace", by which what is no UTF-8 would become a message that nobody has sent.
+"""
 MAX_RETRY_DIGITS = 15
 """Longer is no span of time."""
 _LF, _CR = b"\n\r"
@@ -106,7 +112,7 @@ class EventDecoder:
 
     def _line(self, line: bytes) -> Event | None:
         self._check(len(line))
-        text = line.decode("utf-8", "replace")
+        text = line.decode(*EVENT_TEXT)
         if self._first:
             self._first = False
             text = text.removeprefix("\ufeff")

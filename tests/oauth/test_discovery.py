@@ -393,7 +393,7 @@ async def test_both_tokens_are_revoked_whatever_becomes_of_the_first(
         ("http://10.0.0.5/mcp", "http://169.254.169.254/", False),
         ("http://10.0.0.5/mcp", "http://as.example.com/", False),
         ("http://127.0.0.1/mcp", "http://localhost/", True),
-        ("http://127.0.0.1/mcp", "http://192.168.0.1/", True),
+        ("http://127.0.0.1/mcp", "http://192.168.0.1/", False),
         ("http://127.0.0.1/mcp", "https://as.example.com/", True),
         ("http://127.0.0.1/mcp", "http://169.254.169.254/", False),
         ("http://mcp.example.com/mcp", "https://as.example.com/", True),

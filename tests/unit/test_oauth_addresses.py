@@ -99,7 +99,6 @@ def test_a_server_may_name_the_public_and_where_it_is_itself() -> None:
     assert allowed == {
         (Kind.PRIVATE, Kind.PRIVATE),
         (Kind.LOOPBACK, Kind.LOOPBACK),
-        (Kind.LOOPBACK, Kind.PRIVATE),
         (Kind.LINK_LOCAL, Kind.LINK_LOCAL),
     }
     assert all(may_name(server, Kind.PUBLIC, is_https=True) for server in Kind)

@@ -2,8 +2,8 @@
 
 What a server says about its authorization server is a stranger's word. It may lead to anywhere on the public
 internet over https, and back to where the server itself is: a server on this machine may name one on this
-machine or in its private network, one in a private network may name another there. Nobody may name the
-address of a cloud's metadata who is not there himself.
+machine, one in a private network may name another there. Nobody may name the address of a cloud's metadata
+who is not there himself.
 """
 
 from enum import Enum
@@ -36,7 +36,7 @@ _NEVER = tuple(map(ip_network, ("2001::/32", "64:ff9b:1::/48", "fec0::/10", "100
 whatever is behind them, it is no public server."""
 _CLOUDS = tuple(map(ip_network, ("fd00:ec2::/32", "fd20:ce::254", "100.100.100.200", "168.63.129.16")))
 """Metadata, keys included, outside of the link-local range: Amazon's, Google's, Alibaba's, Azure's. By their
-range the first three are private, and a server on this machine could name them."""
+range the first three are private, and a server in a private network could name them."""
 
 
 def kind_of(text: str) -> Kind:
@@ -79,4 +79,4 @@ def may_name(server: Kind, named: Kind, *, is_https: bool) -> bool:
         return is_https
     if named is Kind.RESERVED:
         return False
-    return named is server or (server is Kind.LOOPBACK and named is Kind.PRIVATE)
+    return named is server

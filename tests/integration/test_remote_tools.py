@@ -1,4 +1,4 @@
-"""Arguments that are headers too, of a server of 2026-07-28 elsewhere: whatever it takes to know of them."""
+"""Calls of a server of 2026-07-28 elsewhere: what is within them, and arguments that are headers too."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,6 +40,26 @@ async def in_front(script: ModernScript, **options: Any) -> AsyncIterator[tuple[
         hosting(remote=RemoteOptions(url=server.url), **options) as host,
     ):
         yield server, host
+
+
+async def test_what_is_within_params_and_result_goes_through_to_the_byte() -> None:
+    arguments = b'{"a":1.0e0,\t"b": 9007199254740993, "c": "\\u0061\\ud83d",  "region":"eu" }'
+    result = b'{"resultType" : "complete","content":[],  "x": 1.50e1, "y": "\\u00e9\\ud83d" }'
+
+    async def odd(asked: Asked, _wire: Wire) -> bytes:
+        if asked.message["method"] != CALL:
+            return b""
+        return answer(b'{"id": %d, "result":%b, "jsonrpc":"2.0"}' % (asked.message["id"], result))
+
+    async with in_front(ModernScript(odd)) as (server, host), ModernClient(host.port) as client:
+        body, headers = client.question(CALL, {"name": "look", "arguments": {}})
+        assert body.count(b'"arguments": {}') == 1
+        body = body.replace(b'"arguments": {}', b'"arguments": %b' % arguments)
+        heard = await client.raw("POST", body, **headers, Mcp_Other="x")
+        assert heard.status == 200 and result in heard.body, heard
+        assert heard.headers["content-type"] == "application/json"
+        [called] = await server.count(1, CALL)
+        assert arguments in called.body and "mcp-other" not in called.headers
 
 
 async def test_what_a_list_said_holds_for_every_conversation_after_it() -> None:

@@ -250,7 +250,8 @@ class Caller:
         try:
             await self._session.reopen(standing)
         except MooringError as error:
-            return Failure(error.code, f"{error.message}; the call was not executed", retryable=True)
+            reason = "unreachable" if isinstance(error, Unreachable) else error.code
+            return Failure(reason, f"{error.message}; the call was not executed", retryable=True)
         return _Again()
 
     async def _later(self, call: Call, after_s: float, response: ClientResponse) -> Outcome:

@@ -24,6 +24,7 @@ from mooring.wire.members import read_members
 from mooring.wire.memory import Memory
 from mooring.wire.modern import UNSUPPORTED_VERSION
 from mooring.wire.revisions import MODERN, SERVED
+from mooring.wire.verdicts import OTHER_ERA
 
 __all__ = ["Discovery", "discover_request", "find_era", "takes_handshakes"]
 
@@ -131,6 +132,8 @@ def _read(response: Envelope | None) -> Discovery:
         return Discovery()
     try:
         if response.error:
+            if not _is_of_the_server(response):
+                return Discovery(is_sure=False)
             is_modern = error_code_of(response) == UNSUPPORTED_VERSION
             data = read_members(response.error).get("data", b"{}") if is_modern else b"{}"
             named = read_members(data).get("supported", b"[]")
@@ -142,3 +145,20 @@ def _read(response: Envelope | None) -> Discovery:
     if MODERN in versions and response.result:
         return Discovery(bytes(response.result))
     return Discovery() if set(SERVED).intersection(versions) else Discovery(later=tuple(versions))
+
+
+class _Data(msgspec.Struct):
+    reason: str = ""
+
+
+class _Error(msgspec.Struct):
+    data: _Data = msgspec.field(default_factory=_Data)
+
+
+def _is_of_the_server(response: Envelope) -> bool:
+    """Else Mooring has answered in its place: who is busy, or lets nobody in, tells nothing of its era."""
+    try:
+        reason = msgspec.json.decode(response.error, type=_Error).data.reason
+    except msgspec.DecodeError:
+        return True
+    return not reason or reason in OTHER_ERA

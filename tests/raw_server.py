@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -103,8 +104,13 @@ def event(message: Json | None = None, *, id: str = "", retry: int | None = None
 class RawServer:
     """`requests` in the order in which they came; `script` answers each, or returns bytes that do."""
 
-    def __init__(self, script: Callable[[Asked, Wire], Awaitable[bytes | None]]) -> None:
+    def __init__(
+        self,
+        script: Callable[[Asked, Wire], Awaitable[bytes | None]],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.script = script
+        self.tls = tls
         self.requests: list[Asked] = []
         self.connections = 0
         self.port = 0
@@ -114,11 +120,11 @@ class RawServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/mcp"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}/mcp"
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(
-            self._serve, "127.0.0.1", self.port, limit=1 << 27, reuse_address=True
+            self._serve, "127.0.0.1", self.port, limit=1 << 27, reuse_address=True, ssl=self.tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -168,8 +174,10 @@ def _names(asked: Asked) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def raw_server(script: Callable[[Asked, Wire], Awaitable[bytes | None]]) -> AsyncIterator[RawServer]:
-    server = RawServer(script)
+async def raw_server(
+    script: Callable[[Asked, Wire], Awaitable[bytes | None]], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[RawServer]:
+    server = RawServer(script, tls)
     await server.open()
     try:
         yield server

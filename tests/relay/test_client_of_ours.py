@@ -25,7 +25,7 @@ from mooring.relay.carrier import Carrier
 from mooring.relay.policy import AgentPolicy, RelayPolicy
 from mooring.wire.http import Response
 from mooring.wire.websocket import WebSocket
-from tests.relay.harness import Harness, harness
+from tests.relay.harness import Connected, Harness, harness
 from tests.relay.test_calls import CALL, MIB, Server
 from tests.relay.wire import Wire, wire_to
 from tests.support import until, within
@@ -34,9 +34,10 @@ from tests.support import until, within
 class Near:
     """A client of ours, and those who call at its port."""
 
-    def __init__(self, relay: Harness, server: Server, wire: Wire, places: Places) -> None:
+    def __init__(self, relay: Harness, server: Server, agent: Connected, wire: Wire, places: Places) -> None:
         self.relay = relay
         self.server = server
+        self.agent = agent
         self.wire = wire
         self.places = places
         self.stop = Stop(time.monotonic)
@@ -107,9 +108,9 @@ async def near(tmp_path: Path, **options: Any) -> AsyncIterator[Near]:
         wire_to(relay.port) as wire,
     ):
         server, token = Server(), tmp_path / "token"
-        await relay.connect(relay.token("laptop", "time"), await relay.serve(server))
+        agent = await relay.connect(relay.token("laptop", "time"), await relay.serve(server))
         token.write_text(relay.token("phone", calls="laptop/*"))
-        made = Near(relay, server, wire, Places(tmp_path / "home", 0))
+        made = Near(relay, server, agent, wire, Places(tmp_path / "home", 0))
         wish = Wish(relay=f"ws://127.0.0.1:{wire.port}", servers=("laptop/time",), token=f"file:{token}")
         await made.start(wish, **options)
         try:
@@ -183,6 +184,36 @@ async def test_a_call_waits_for_a_lost_link_but_not_for_ever(
         here.wire.put_up()
         await until(lambda: here.is_connected)
         assert (await here.ask())["path"] == "/time/mcp"
+
+
+async def test_a_websocket_waits_for_a_lost_link_as_long_as_nothing_is_asked_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calling, "RelayPolicy", lambda: RelayPolicy(hold_s=0.3))
+    async with near(tmp_path) as here:
+        idle, heard = await here.socket()
+        asking, answers = await here.socket()
+        here.wire.take_down()
+        assert (await here.ask())["error"]["data"]["reason"] == "relay_lost"
+        asking.send(CALL)
+        await until(lambda: answers)
+        assert json.loads(answers[0])["error"]["data"] == {"reason": "relay_lost", "retryable": False}
+        here.wire.put_up()
+        await until(lambda: here.is_connected)
+        idle.send(b"ahoy")
+        await until(lambda: heard)
+        assert heard == [b"you said ahoy"]
+
+
+async def test_a_stream_that_only_listens_is_not_waited_for_at_either_end(tmp_path: Path) -> None:
+    async with near(tmp_path, drain_timeout_s=7200.0) as here:
+        client = Client(here.origin)
+        fields = [(b"Mcp-Method", b"subscriptions/listen")]
+        await client.request("POST", "/laptop/time/mcp?events", fields, CALL)
+        assert here.agent.answering.in_flight == 1 and not here.agent.answering.calls_in_flight
+        here.stop.request("SIGTERM")
+        assert await here.ended() == 0
+        await client.aclose()
 
 
 async def test_a_call_that_the_link_came_back_for_is_not_given_up(

@@ -17,15 +17,17 @@ from mooring.errors import ListenFailed, Unavailable, exit_status
 from mooring.host import relaying, waits
 from mooring.host.stop import Stop
 from mooring.http.websocket_client import Refused
+from mooring.relay import asked
 from mooring.relay.envelope import Kind, encode, read_json, split, write_json
 from mooring.relay.policy import RelayPolicy
 from mooring.relay.relay import Relay
 from mooring.relay.token_book import TokenBook
-from mooring.relay.words import Head, Reset, Restart
+from mooring.relay.words import WINDOW_BYTES, Head, Reset, Restart, text_as_headers
 from mooring.wire.http import Response
+from mooring.wire.websocket import WebSocket
 from tests.http_client import Peer, get
 from tests.relay.harness import bearer, harness
-from tests.relay.peers import AGENT, CLIENT, Heard, Peers, peers_of
+from tests.relay.peers import AGENT, CLIENT, End, Heard, Peers, peers_of
 from tests.relay.running import Running, answers, running
 from tests.relay.test_calls import MIB
 from tests.support import free_port, open_descriptors, until, within
@@ -558,16 +560,24 @@ async def test_a_call_that_does_not_finish_is_told_and_the_status_says_so(tmp_pa
         assert ended.cut == 1  # type: ignore[attr-defined]
 
 
-async def test_streams_that_only_listen_end_at_once_and_are_no_calls(tmp_path: Path) -> None:
+LISTENING = pytest.mark.parametrize(
+    ("method", "fields"), [("GET", []), ("POST", [("Mcp-Method", "subscriptions/listen")])]
+)
+
+
+@LISTENING
+async def test_streams_that_only_listen_end_at_once_and_are_no_calls(
+    tmp_path: Path, method: str, fields: list[tuple[str, str]]
+) -> None:
     """By either way. Nobody waits for them: this drain would last for an hour otherwise."""
     async with running(tmp_path, drain_timeout_s=7200.0) as relay:
         relay.usual_tokens()
         await relay.start()
         await relay.laptop()
         client = await relay.peers.client(relay.phone)
-        framed = client.call("laptop/time", method="GET", query="events")
-        caller = relay.client()
-        by_http = await caller.request("GET", "/laptop/time/mcp?events", bearer(relay.phone))
+        framed = client.call("laptop/time", method=method, query="events", headers=fields)
+        caller, headers = relay.client(), [*bearer(relay.phone), *text_as_headers(fields)]
+        by_http = await caller.request(method, "/laptop/time/mcp?events", headers)
         await until(lambda: len(relay.server.streams) == 2)
         assert await relay.end() == 0
         assert await by_http.read(MIB) == b"", "a proper end"
@@ -576,44 +586,134 @@ async def test_streams_that_only_listen_end_at_once_and_are_no_calls(tmp_path: P
         await until(lambda: relay.server.left == 2)
 
 
-async def test_a_websocket_is_closed_when_its_calls_are_done(tmp_path: Path) -> None:
+ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{}}'
+
+
+@pytest.mark.parametrize("by", ["http", "framing"])
+async def test_a_websocket_is_closed_when_its_calls_are_done(tmp_path: Path, by: str) -> None:
     async with running(tmp_path, drain_timeout_s=7200.0) as relay, peers_of(0) as other:
         relay.usual_tokens()
         await relay.start()
         agent = await relay.peers.agent(relay.laptops)
-        opening = [asyncio.create_task(_socket(relay, other)) for _ in range(2)]
+        client = await relay.peers.client(relay.phone)
+        opening = [
+            asyncio.create_task(_socket(relay, other) if by == "http" else _framed_socket(client))
+            for _ in range(2)
+        ]
         await until(lambda: len(agent.opened) == 2)
         for stream, _, _ in agent.opened:
             stream.head(Head(101, [("sec-websocket-protocol", "mcp")]))
-        (idle, idles), (busy, busys) = await asyncio.gather(*opening)
-        busy.send(CALL)
+        idle, busy = await asyncio.gather(*opening)
+        busy.say(CALL[:20], CALL[20:])
         await until(lambda: any(heard.messages for _, _, heard in agent.opened))
         ending = asyncio.create_task(relay.end())
-        await until(lambda: idles.closed)
-        assert idles.closed == [(1001, "the relay is shutting down")] and not busys.closed
+        await until(lambda: idle.closed)
+        assert idle.closed == [(1001, "the relay is shutting down")] and not busy.closed
         [stream] = [stream for stream, _, heard in agent.opened if heard.messages]
-        stream.send(b'{"jsonrpc":"2.0","id":7,"result":{}}')
-        await until(lambda: busys.closed)
-        assert busys.heard == [b'{"jsonrpc":"2.0","id":7,"result":{}}']
-        assert busys.closed == [(1001, "the relay is shutting down")]
+        stream.send(ANSWER[:20], more=True)
+        stream.send(ANSWER[20:])
+        await until(lambda: busy.closed)
+        assert busy.heard == [ANSWER]
+        assert busy.closed == [(1001, "the relay is shutting down")]
         assert await ending == 0
-        idle.abort()
+        idle.leave()
 
 
-class _Notes:
-    def __init__(self) -> None:
+async def test_the_last_answer_on_a_websocket_goes_before_its_end(tmp_path: Path) -> None:
+    """It is longer than what the client takes at once."""
+    async with running(tmp_path, drain_timeout_s=7200.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent = await relay.peers.agent(relay.laptops)
+        client = await relay.peers.client(relay.phone)
+        slow = await _framed_socket(client, ear=Heard(takes=False))
+        slow.say(CALL)
+        await until(lambda: agent.opened and agent.opened[0][2].messages)
+        stream, _, _ = agent.opened[0]
+        answer = b'{"jsonrpc":"2.0","id":7,"result":{"x":"%s"}}' % (b"x" * WINDOW_BYTES)
+        stream.head(Head(101))
+        stream.send(answer)
+        await until(lambda: slow.ear.count == WINDOW_BYTES)
+        ending = asyncio.create_task(relay.end())
+        await until(lambda: relay.events("draining"))
+        await asyncio.sleep(0.2)
+        assert not slow.closed and slow.ear.stream is not None
+        slow.ear.stream.consumed()
+        await until(lambda: slow.closed)
+        assert slow.heard == [answer] and await ending == 0
+
+
+@pytest.mark.parametrize("who", ["caller", "server"])
+async def test_a_websocket_with_a_message_too_long_to_be_looked_into_counts_as_a_call(
+    tmp_path: Path, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asked, "MAX_OVERHEARD_BYTES", 1000)
+    async with running(tmp_path, drain_timeout_s=1.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent = await relay.peers.agent(relay.laptops)
+        socket = await _framed_socket(await relay.peers.client(relay.phone))
+        await until(lambda: agent.opened)
+        stream, _, heard = agent.opened[0]
+        stream.head(Head(101))
+        assert socket.ear.stream is not None
+        (socket.ear.stream if who == "caller" else stream).send(b"x" * 1001)
+        await until(lambda: socket.heard or heard.messages)
+        assert await relay.end() == 3
+        assert [got.count for got in (socket.ear, heard)] in ([0, 1001], [1001, 0]), "it passes all the same"
+
+
+class _Socket:
+    """A caller's WebSocket, by HTTP."""
+
+    def __init__(self, socket: WebSocket) -> None:
         self.heard: list[bytes] = []
         self.closed: list[tuple[int, str]] = []
+        self._socket = socket
+        socket.on_message = self.heard.append
+        socket.on_closed = lambda code, reason: self.closed.append((code, reason))
+
+    def say(self, *pieces: bytes) -> None:
+        self._socket.send(b"".join(pieces))
+
+    def leave(self) -> None:
+        self._socket.abort()
 
 
-async def _socket(relay: Running, other: Peers) -> tuple[Any, _Notes]:
-    notes = _Notes()
-    socket = await other._sockets.open(
-        relay.peers._origin, "/laptop/time/ws", bearer(relay.phone), subprotocol="mcp"
+class _FramedSocket:
+    """The same, by our framing."""
+
+    def __init__(self, ear: Heard) -> None:
+        self.ear = ear
+
+    @property
+    def heard(self) -> list[bytes]:
+        return self.ear.messages
+
+    @property
+    def closed(self) -> list[tuple[int, str]]:
+        reset = self.ear.reset
+        return [] if reset is None else [(reset.close, reset.message)]
+
+    def say(self, *pieces: bytes) -> None:
+        assert self.ear.stream is not None
+        for number, piece in enumerate(pieces, 1):
+            self.ear.stream.send(piece, more=number < len(pieces))
+
+    def leave(self) -> None:
+        """With its link."""
+
+
+async def _socket(relay: Running, other: Peers) -> _Socket | _FramedSocket:
+    return _Socket(
+        await other._sockets.open(
+            relay.peers._origin, "/laptop/time/ws", bearer(relay.phone), subprotocol="mcp"
+        )
     )
-    socket.on_message = notes.heard.append
-    socket.on_closed = lambda code, reason: notes.closed.append((code, reason))
-    return socket, notes
+
+
+async def _framed_socket(client: End, ear: Heard | None = None) -> _FramedSocket:
+    return _FramedSocket(client.open("laptop/time", ear=ear, method="GET", path="ws", websocket=True))
 
 
 async def test_answers_that_wait_for_a_slow_line_are_sent_before_the_goodbye(relay: Running) -> None:

@@ -1,6 +1,7 @@
 """Links that are lost: what goes on, what is told, and that nothing is done twice."""
 
 import asyncio
+import contextlib
 import json
 import random
 from collections import Counter
@@ -11,13 +12,15 @@ import pytest
 
 from mooring.http.client import ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
+from mooring.http.websocket_client import ClientSockets
 from mooring.relay.envelope import Kind
 from mooring.relay.link import Stream
 from mooring.relay.policy import AgentPolicy, RelayPolicy
 from mooring.relay.words import WINDOW_BYTES, Opening, Reset
+from mooring.wire.websocket import WebSocket
 from tests.relay.harness import bearer, harness
 from tests.relay.peers import CLIENT, End, Heard, peers_of
-from tests.relay.test_calls import MIB, Place, Server
+from tests.relay.test_calls import CALL, MIB, Place, Server
 from tests.relay.wire import Wire, wire_to
 from tests.support import until, within
 
@@ -104,6 +107,59 @@ async def test_who_waited_long_enough_is_told_what_is_known(far: Far) -> None:
     far.server.streams[0].write(b"data: 1\n\n")
     assert await anext(stream) == b"data: 1\n\n"
     stream.close()
+
+
+@contextlib.asynccontextmanager
+async def two_sockets(far: Far) -> AsyncIterator[tuple[WebSocket, list[bytes], Heard, Stream]]:
+    """A caller's WebSockets, by HTTP and in our framing, and what each hears."""
+    heard: list[bytes] = []
+    sockets, fields = ClientSockets(), [("sec-websocket-protocol", "mcp")]
+    async with peers_of(far.relay.port) as peers:
+        client = await peers.client(far.caller)
+        socket = await sockets.open(
+            far.client.origin, "/laptop/time/ws", bearer(far.caller), subprotocol="mcp"
+        )
+        socket.on_message = heard.append
+        framed = client.open("laptop/time", method="GET", path="ws", websocket=True, headers=fields)
+        await until(lambda: framed.head)
+        assert framed.stream is not None
+        yield socket, heard, framed, framed.stream
+        await sockets.aclose()
+
+
+async def test_what_nobody_waits_on_lives_through_an_outage_that_is_longer_than_calls_are_held(
+    far: Far,
+) -> None:
+    """WebSockets on which nothing is asked, by either way, and streams that only listen."""
+    async with two_sockets(far) as (by_http, heard, by_framing, framed):
+        headers = [*bearer(far.caller), (b"Mcp-Method", b"subscriptions/listen")]
+        listening = await far.client.request("POST", "/laptop/time/mcp?events", headers, CALL)
+        far.wire.take_down()
+        assert await told(await far.ask()) == {"reason": "agent_lost", "retryable": True}
+        far.wire.put_up()
+        await until(lambda: far.agent.agent.is_connected)
+        by_http.send(b"ahoy")
+        framed.send(b"ahoy")
+        await until(lambda: heard and by_framing.messages)
+        assert heard == by_framing.messages == [b"you said ahoy"]
+        far.server.streams[0].write(b"data: 1\n\n")
+        assert await anext(listening) == b"data: 1\n\n"
+        listening.close()
+
+
+async def test_what_is_asked_on_a_websocket_while_the_link_is_lost_is_held_no_longer_than_other_calls(
+    far: Far,
+) -> None:
+    async with two_sockets(far) as (by_http, heard, by_framing, framed):
+        far.wire.take_down()
+        keeper = far.relay.relay.registry.agent("laptop")
+        await until(lambda: keeper is not None and not keeper.is_attached)
+        by_http.send(CALL)
+        framed.send(CALL)
+        await until(lambda: heard)
+        assert json.loads(heard[0])["error"]["data"]["reason"] == "agent_lost"
+        reset = (await by_framing.over()).reset
+        assert reset is not None and reset.reason == "agent_lost"
 
 
 async def test_after_the_grace_the_agent_is_gone_and_everybody_is_told(far: Far) -> None:

@@ -125,12 +125,17 @@ class _Calling:
         make: type[Caller] = SocketCaller if opening.websocket else HttpCaller
         caller: Caller = make(exchange, self._forget)
         self._callers[caller] = stream = self.agent.link.open(opening, caller)
+        stream.on_asked = self._hold
         caller.begin(stream)
+        self._hold(stream)
+
+    def _hold(self, stream: Stream) -> None:
+        """If the link is lost, it waits for it, but not for ever."""
         if not self.agent.is_connected:
             self._holding.hold([stream])
 
     def _on_lost(self) -> None:
-        """Calls under way wait for the link, but not for ever."""
+        """So do calls that are under way."""
         self._holding.hold([stream for stream in self._callers.values() if stream.is_call])
 
     def _give_up(self, stream: Stream) -> None:

@@ -121,7 +121,7 @@ class Answering:
         return None
 
     def _ask(self, answer: "_Answer", opening: Opening) -> None:
-        self._begin(self._answer(answer, opening), answer, is_call=opening.method != "GET")
+        self._begin(self._answer(answer, opening), answer, is_call=opening.is_call)
 
     def _begin(
         self, work: Coroutine[None, None, None], answer: "_Answer | _SocketAnswer", *, is_call: bool

@@ -1,15 +1,17 @@
 """Calls on a WebSocket that are not answered: of its messages the envelope is read, no more."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mooring.errors import RemoteProtocolError
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
 
-__all__ = ["MAX_ASKED", "Asked"]
+__all__ = ["MAX_ASKED", "Asked", "Overheard"]
 
 MAX_ASKED = 1000
 """Calls under way on one WebSocket that are told of a cut; more are told by the close."""
+MAX_OVERHEARD_BYTES = 1024 * 1024
+"""Of a message that passes in pieces, and is put together only to see whether it asks or answers."""
 
 
 class Asked:
@@ -36,6 +38,32 @@ class Asked:
         """It may be the answer to one."""
         if self._ids and (envelope := _envelope(message)) is not None and envelope.is_response:
             self._ids.pop(envelope.request_id, None)
+
+
+class Overheard:
+    """One direction of a WebSocket that passes by in pieces. `hear` gets its messages."""
+
+    __slots__ = ("_begun", "_hear", "is_missed")
+
+    def __init__(self, hear: Callable[[bytes], None]) -> None:
+        self._hear = hear
+        self._begun = bytearray()
+        self.is_missed = False
+        """One was too long. Whether it asked or answered, nobody knows from now on."""
+
+    def pass_by(self, data: bytes, more: bool) -> None:
+        """A piece of a message; `more`: it goes on in the next."""
+        if len(self._begun) + len(data) > MAX_OVERHEARD_BYTES:
+            self.is_missed = True
+        if self.is_missed:
+            self._begun.clear()
+            return
+        if more or self._begun:
+            self._begun += data
+        if not more:
+            message = bytes(self._begun) if self._begun else data
+            self._begun.clear()
+            self._hear(message)
 
 
 def _envelope(message: bytes) -> Envelope | None:

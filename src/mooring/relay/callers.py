@@ -90,7 +90,7 @@ class HttpCaller:
     @property
     def is_call(self) -> bool:
         """See the class."""
-        return self._exchange.request.method != "GET"
+        return self._stream is not None and self._stream.is_call
 
     def begin(self, stream: Stream) -> None:
         """Send the request on."""
@@ -260,6 +260,7 @@ class SocketCaller:
             message = bytes(self._begun) if self._begun else data
             self._begun.clear()
             self._asked.hear_server(message)
+            self._stream.note_asked(bool(self._asked))
             self._socket.send(message)
         self._read_on()
 
@@ -296,6 +297,7 @@ class SocketCaller:
     def _on_message(self, message: bytes) -> None:
         if self._stream is not None:
             self._asked.hear_caller(message)
+            self._stream.note_asked(bool(self._asked))
             self._stream.send(message)
             if self._socket is not None:
                 self._hold_back(self._socket, self._stream, self._measure(len(message)))

@@ -122,9 +122,13 @@ class Keeper:
         """A connection to its other end. If the link is lost, it waits for it, but not for ever."""
         self.calls += 1
         stream = self.link.open(opening, ear)
+        stream.on_asked = self._hold
+        self._hold(stream)
+        return stream
+
+    def _hold(self, stream: Stream) -> None:
         if self.carrier is None:
             self._holding.hold([stream])
-        return stream
 
     async def probe(self, timeout_s: float) -> bool:
         """Does its other end answer?"""

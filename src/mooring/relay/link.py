@@ -139,6 +139,7 @@ class Stream:
         "is_call",
         "is_over",
         "is_socket",
+        "on_asked",
         "queued_bytes",
     )
 
@@ -149,7 +150,9 @@ class Stream:
         self.is_call = True
         """Somebody waits for an answer on it; otherwise it is a stream that may stand still for a while."""
         self.is_socket = False
-        """A WebSocket: any of its messages may be a call."""
+        """A WebSocket: any of its messages may be a call (`note_asked`)."""
+        self.on_asked: Callable[[Stream], None] | None = None
+        """Hears of it when a WebSocket becomes a call."""
         self.queued_bytes = 0
         """Of what was not put on the link yet, as envelopes: an empty message is one too."""
         self._link = link
@@ -179,6 +182,12 @@ class Stream:
     def writable(self) -> bool:
         """Less than the high-water mark waits."""
         return self.queued_bytes < HIGH_WATER_BYTES
+
+    def note_asked(self, is_asked: bool) -> None:
+        """Of a WebSocket: something that was said on it is not answered, or all of it is."""
+        was_call, self.is_call = self.is_call, is_asked
+        if is_asked and not was_call and self.on_asked is not None:
+            self.on_asked(self)
 
     def with_what_is_known(self, reset: Reset) -> Reset:
         """The same reset, and whether it can have been done: nothing is that was not sent whole.
@@ -470,7 +479,7 @@ class Link:
         """A new connection."""
         stream = self._make(self._next_id())
         stream.ear, stream._is_own = ear, True
-        stream.is_call, stream.is_socket = _is_call(opening), opening.websocket
+        stream.is_call, stream.is_socket = opening.is_call, opening.websocket
         stream._put(OPEN, write_json(opening))
         return stream
 
@@ -634,7 +643,7 @@ class Link:
         opening: Opening = read_json(payload, Opening)
         stream = self._make(connection)
         stream._is_opened = True
-        stream.is_call, stream.is_socket = _is_call(opening), opening.websocket
+        stream.is_call, stream.is_socket = opening.is_call, opening.websocket
         try:
             self.on_open(stream, opening)
         except Exception:
@@ -716,10 +725,6 @@ class Link:
         if not self.is_wanted:
             self.is_wanted = True
             self.on_wanted()
-
-
-def _is_call(opening: Opening) -> bool:
-    return opening.websocket or opening.method != "GET"
 
 
 assert HEAD_BYTES + MAX_DATA_BYTES < MESSAGE_BYTES  # noqa: S101 - of constants

@@ -357,7 +357,8 @@ class Relay:
                 if not caller.is_call:
                     caller.cut(over)
             for stream in self._clients_streams():
-                if not stream.is_call:
+                # The last answer on a WebSocket goes before its end, which would overtake it.
+                if not (stream.is_call or (stream.is_socket and stream.queued_bytes)):
                     stream.give_up(over)
             await asyncio.sleep(QUIET_LOOK_S)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from mooring.relay.asked import Asked, Overheard
 from mooring.relay.link import Stream
 from mooring.relay.words import Head, Reset
 
@@ -11,12 +12,19 @@ __all__ = ["splice"]
 class _Half:
     """The ear of one that speaks to the other."""
 
-    __slots__ = ("_end", "_from", "_to")
+    __slots__ = ("_end", "_from", "_note", "_to")
 
-    def __init__(self, heard: Stream, to: Stream, end: Callable[[Reset], None]) -> None:
+    def __init__(
+        self,
+        heard: Stream,
+        to: Stream,
+        end: Callable[[Reset], None],
+        note: Callable[[bytes, bool], None] | None,
+    ) -> None:
         self._from = heard
         self._to = to
         self._end = end
+        self._note = note
 
     def on_head(self, head: Head) -> None:
         self._to.head(head)
@@ -24,6 +32,8 @@ class _Half:
     def on_data(self, data: bytes, more: bool) -> None:
         to = self._to
         to.send(data, more)
+        if self._note is not None:
+            self._note(data, more)
         if to.writable:
             self._from.consumed()
 
@@ -45,7 +55,33 @@ class _Half:
             self._from.consumed()
 
 
+class _Talk:
+    """What is said on a WebSocket, for both connections to know whether they are a call."""
+
+    __slots__ = ("_asked", "_by_caller", "_by_server", "_streams")
+
+    def __init__(self, *streams: Stream) -> None:
+        self._streams = streams
+        self._asked = Asked()
+        self._by_caller = Overheard(self._asked.hear_caller)
+        self._by_server = Overheard(self._asked.hear_server)
+
+    def note_caller(self, data: bytes, more: bool) -> None:
+        self._by_caller.pass_by(data, more)
+        self._tell()
+
+    def note_server(self, data: bytes, more: bool) -> None:
+        self._by_server.pass_by(data, more)
+        self._tell()
+
+    def _tell(self) -> None:
+        is_asked = bool(self._asked) or self._by_caller.is_missed or self._by_server.is_missed
+        for stream in self._streams:
+            stream.note_asked(is_asked)
+
+
 def splice(caller: Stream, server: Stream) -> None:
     """Join them, for good. What a server said before its end is its caller's; who has gone wants nothing."""
-    caller.ear = _Half(caller, server, server.reset)
-    server.ear = _Half(server, caller, caller.close)
+    talk = _Talk(caller, server) if caller.is_socket else None
+    caller.ear = _Half(caller, server, server.reset, talk.note_caller if talk else None)
+    server.ear = _Half(server, caller, caller.close, talk.note_server if talk else None)

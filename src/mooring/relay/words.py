@@ -4,6 +4,7 @@ import msgspec
 
 from mooring.relay.envelope import VERSION
 from mooring.wire.http import Headers
+from mooring.wire.modern import LISTEN
 
 __all__ = [
     "MAX_RESET_CHARACTERS",
@@ -88,6 +89,13 @@ class Opening(msgspec.Struct, omit_defaults=True):
     """Whose token it was. Only the relay says so; of a client it means nothing."""
     websocket: bool = False
     """It wants to become one. Then each message of it is DATA, split by MORE."""
+
+    @property
+    def is_call(self) -> bool:
+        """Somebody waits for an answer to it, rather than for whatever may come."""
+        if self.websocket or self.method == "GET":
+            return False
+        return not any(value == LISTEN and name.lower() == "mcp-method" for name, value in self.headers)
 
 
 class Head(msgspec.Struct, omit_defaults=True):

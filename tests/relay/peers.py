@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from mooring.http.limits import Limits
@@ -17,7 +17,7 @@ from mooring.wire.http import Headers
 from mooring.wire.websocket import WebSocket
 from tests.support import until
 
-__all__ = ["AGENT", "CLIENT", "End", "Heard", "Peers", "bearer", "peers_of"]
+__all__ = ["AGENT", "CLIENT", "End", "Heard", "Peers", "Talk", "bearer", "peers_of", "talks"]
 
 AGENT, CLIENT = "/v1/server", "/v1/client"
 
@@ -235,3 +235,33 @@ async def peers_of(port: int, origin: Origin | None = None) -> AsyncIterator[Pee
         yield peers
     finally:
         await peers.aclose()
+
+
+class Talk:
+    """A caller's WebSocket: what it hears, and how it ends."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self.socket = socket
+        self.heard: list[bytes] = []
+        self.closed: list[tuple[int, str]] = []
+        socket.on_message = self.heard.append
+        socket.on_closed = lambda code, reason: self.closed.append((code, reason))
+
+    async def over(self) -> int:
+        """Waits for its end; the code."""
+        await until(lambda: self.closed)
+        return self.closed[0][0]
+
+
+@contextlib.asynccontextmanager
+async def talks(port: int) -> AsyncIterator[Callable[[str, str], Coroutine[Any, Any, Talk]]]:
+    """Opens them, by path and token."""
+    sockets, origin = ClientSockets(), Origin(host="127.0.0.1", port=port)
+
+    async def talk(path: str, token: str) -> Talk:
+        return Talk(await sockets.open(origin, path, bearer(token), subprotocol="mcp"))
+
+    try:
+        yield talk
+    finally:
+        await sockets.aclose()

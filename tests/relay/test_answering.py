@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,12 @@ from mooring.http.listener import Listener
 from mooring.http.origin import Origin
 from mooring.http.websocket_client import ClientSockets, Refused
 from mooring.relay import answering, callers
+from mooring.relay.link import Stream
 from mooring.relay.policy import AgentPolicy, RelayPolicy
+from mooring.relay.words import Reset
 from mooring.wire.http import Exchange, Headers, Response
 from tests.relay.harness import bearer, harness
+from tests.relay.peers import Heard, peers_of
 from tests.relay.test_calls import CALL, MIB, Server
 from tests.support import free_port, until, within
 
@@ -37,6 +41,47 @@ async def test_a_body_over_the_bound_is_refused_at_the_workstation_too(tmp_path:
         assert told["error"]["data"] == {"reason": "too_large", "retryable": True}  # type: ignore[index]
         assert not server.asked
         assert (await ask(relay.client(), token))["method"] == "POST"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("bound", ["max_waiting_bytes", "max_waiting_bytes_per_caller"])
+async def test_what_waits_at_the_workstation_has_a_bound(tmp_path: Path, bound: str) -> None:
+    """Bodies and messages that do not become whole; what is over makes room again."""
+    async with harness(tmp_path) as relay, peers_of(relay.port) as peers:
+        server, token = Server(), relay.token("laptop", "time")
+        policy = replace(QUICK, **{bound: 3 * MIB})
+        agent = await relay.connect(token, await relay.serve(server), policy=policy)
+        client, bodies = await peers.client(token), agent.answering._bodies
+
+        def begun(**opening: Any) -> tuple[Heard, Stream]:
+            heard = client.open("laptop/time", **opening)
+            assert heard.stream is not None
+            return heard, heard.stream
+
+        talk, said = begun(websocket=True, method="GET", path="ws")
+        await until(lambda: talk.head)
+        other, said_too = begun(websocket=True, method="GET", path="ws")
+        await until(lambda: other.head)
+        said.send(b"x" * (2 * MIB), more=True)
+        await until(lambda: bodies._bytes == 2 * MIB)
+        said_too.send(b"x" * (2 * MIB), more=True)
+        await until(lambda: other.reset)
+        assert other.reset is not None and (other.reset.reason, other.reset.close) == ("too_many", 1013)
+        heard, asked = begun()
+        asked.send(b"x" * (2 * MIB))
+        reset = (await heard.over()).reset
+        assert reset is not None and (reset.reason, reset.not_executed) == ("too_many", True)
+        assert bodies._bytes == 2 * MIB and not server.said
+        said.send(b"")
+        await until(lambda: server.said)
+        await until(lambda: not bodies._bytes)
+        heard, asked = begun()
+        asked.send(b"x" * (2 * MIB))
+        await until(lambda: bodies._bytes == 2 * MIB)
+        asked.reset(Reset("caller_gone"))
+        await until(lambda: not bodies._bytes)
+        whole = client.call("laptop/time", b"x" * (2 * MIB))
+        assert (await whole.over()).is_ended
+        await until(lambda: not bodies._bytes)
 
 
 async def test_calls_at_the_workstation_are_bounded(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from mooring.http.websocket_client import ClientSockets
 from mooring.relay.envelope import Kind
 from mooring.relay.link import Stream
 from mooring.relay.policy import AgentPolicy, RelayPolicy
-from mooring.relay.words import WINDOW_BYTES, Opening, Reset
+from mooring.relay.words import WINDOW_BYTES, Head, Opening, Reset
 from mooring.wire.websocket import WebSocket
 from tests.relay.harness import bearer, harness
-from tests.relay.peers import CLIENT, End, Heard, peers_of
+from tests.relay.peers import CLIENT, End, Heard, Talk, peers_of, talks
 from tests.relay.test_calls import CALL, MIB, Place, Server
 from tests.relay.wire import Wire, wire_to
 from tests.support import until, within
@@ -495,3 +495,39 @@ async def test_bodies_that_wait_have_a_bound_for_each_agent_and_for_all(tmp_path
             "shelf", 3 * MIB
         )
         assert not relay.relay._bodies._bytes
+
+
+async def test_messages_of_websockets_that_wait_have_the_same_bound(tmp_path: Path) -> None:
+    """Either way: those that do not become whole, and those that are not taken."""
+    policy = RelayPolicy(max_waiting_bytes=5 * MIB, max_waiting_bytes_per_agent=3 * MIB)
+    async with harness(tmp_path, policy) as relay, peers_of(relay.port) as peers, talks(relay.port) as talk:
+        token, bodies = relay.token("desk", "time"), relay.relay._bodies
+        desk = await peers.agent(token, again=deaf())
+
+        async def opened() -> tuple[Talk, Stream]:
+            asking = asyncio.create_task(talk("/desk/time/ws", token))
+            count = len(desk.opened)
+            await until(lambda: len(desk.opened) > count)
+            stream = desk.opened[-1][0]
+            stream.head(Head(101, [("sec-websocket-protocol", "mcp")]))
+            return await asking, stream
+
+        (first, first_stream), (second, second_stream), (third, third_stream) = [
+            await opened() for _ in range(3)
+        ]
+        first_stream.send(b"x" * (2 * MIB), more=True)
+        await until(lambda: bodies._bytes == 2 * MIB)
+        second_stream.send(b"y" * (2 * MIB), more=True)
+        assert await second.over() == 1013
+        await until(lambda: second_stream.is_over)
+        assert bodies._bytes == 2 * MIB
+        first_stream.send(b"x")
+        await until(lambda: first.heard)
+        assert first.heard == [b"x" * (2 * MIB + 1)] and not bodies._bytes
+        first.socket.send(b"z" * (2 * MIB))  # which the agent does not take
+        await until(lambda: bodies._bytes == 2 * MIB)
+        third.socket.send(b"z" * (2 * MIB))
+        assert await third.over() == 1013 and bodies._bytes == 2 * MIB
+        await until(lambda: third_stream.is_over)
+        first_stream.reset(Reset("closed", close=1000))
+        assert await first.over() == 1000 and not bodies._bytes

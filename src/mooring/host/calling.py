@@ -21,6 +21,7 @@ from mooring.host.waits import until
 from mooring.http.guard import Guard, guarded
 from mooring.http.listener import Listener
 from mooring.relay.agent import Agent, AgentStatus, Target
+from mooring.relay.bodies import Bodies, Share
 from mooring.relay.callers import HttpCaller, SocketCaller, opening_of
 from mooring.relay.holding import Holding
 from mooring.relay.link import Stream
@@ -96,6 +97,8 @@ class _Calling:
         self.urls: dict[str, str] = {}
         """Where the servers are here."""
         self._servers = target.servers
+        policy = AgentPolicy()
+        self._bodies = Bodies(policy.max_waiting_bytes, policy.max_waiting_bytes_per_caller)
         self._callers: dict[Caller, Stream] = {}
         self._calls = 0
 
@@ -122,8 +125,12 @@ class _Calling:
             return
         opening = opening_of(request, f"{agent}/{server}", path, "")
         self._calls += 1
-        make: type[Caller] = SocketCaller if opening.websocket else HttpCaller
-        caller: Caller = make(exchange, self._forget)
+        caller: Caller
+        if opening.websocket:
+            heard, said = (Share(self._bodies, opening.server) for _ in range(2))
+            caller = SocketCaller(exchange, self._forget, heard, said)
+        else:
+            caller = HttpCaller(exchange, self._forget)
         self._callers[caller] = stream = self.agent.link.open(opening, caller)
         stream.on_asked = self._hold
         caller.begin(stream)

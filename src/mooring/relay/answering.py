@@ -17,7 +17,8 @@ from mooring.http.client import Client, ClientResponse
 from mooring.http.client_errors import AnswerLost, NotSent
 from mooring.http.websocket_client import ClientSockets, Refused
 from mooring.relay.asked import Asked
-from mooring.relay.callers import MAX_SOCKET_MESSAGE_BYTES
+from mooring.relay.bodies import Bodies, Share
+from mooring.relay.callers import MAX_SOCKET_MESSAGE_BYTES, NO_ROOM
 from mooring.relay.closing import TOO_LARGE, sayable
 from mooring.relay.link import Stream
 from mooring.relay.passing_on import PATHS, answer_fields, is_one_request, request_fields
@@ -35,6 +36,7 @@ T = TypeVar("T")
 RETRY_S = 0.1
 QUIET_LOOK_S = 0.05
 CALLER_GONE = 1001
+FULL = Reset("too_many", "too much waits at this workstation already", not_executed=True)
 MISTAKE = Reset("internal_error", "it failed at the workstation; its log says why", close=1011)
 
 
@@ -65,6 +67,7 @@ class Answering:
         self._door = door
         self._policy = policy
         self._sockets = ClientSockets()
+        self._bodies = Bodies(policy.max_waiting_bytes, policy.max_waiting_bytes_per_caller)
         self._tasks: set[asyncio.Task[None]] = set()
         self._calling: set[asyncio.Task[None]] = set()
         """Of them, those that somebody waits for."""
@@ -102,13 +105,14 @@ class Answering:
             stream.reset(refusal)
             return
         self.calls += 1
+        share = Share(self._bodies, opening.caller)
         if opening.websocket:
-            socket_answer = _SocketAnswer(stream, self._talks.discard)
+            socket_answer = _SocketAnswer(stream, share, self._talks.discard)
             stream.ear = socket_answer
             self._begin(self._bridge(socket_answer, opening), socket_answer, is_call=False)
         else:
             stream.ear = _Answer(
-                stream, self._policy.max_body_bytes, lambda answer: self._ask(answer, opening)
+                stream, share, self._policy.max_body_bytes, lambda answer: self._ask(answer, opening)
             )
 
     def _judge(self, opening: Opening) -> Reset | None:
@@ -122,6 +126,8 @@ class Answering:
 
     def _ask(self, answer: "_Answer", opening: Opening) -> None:
         self._begin(self._answer(answer, opening), answer, is_call=opening.is_call)
+        if answer.task is not None:
+            answer.task.add_done_callback(lambda task: answer.let_go())
 
     def _begin(
         self, work: Coroutine[None, None, None], answer: "_Answer | _SocketAnswer", *, is_call: bool
@@ -217,10 +223,13 @@ class Answering:
 class _Answer:
     """The ear of a connection that is a request."""
 
-    def __init__(self, stream: Stream, max_body_bytes: int, on_asked: Callable[["_Answer"], None]) -> None:
+    def __init__(
+        self, stream: Stream, share: Share, max_body_bytes: int, on_asked: Callable[["_Answer"], None]
+    ) -> None:
         self.stream = stream
         self.body = bytearray()
         self.task: asyncio.Task[None] | None = None
+        self._share = share
         self._max_body_bytes = max_body_bytes
         self._on_asked = on_asked
         self._writable: asyncio.Event | None = None
@@ -236,7 +245,10 @@ class _Answer:
     def on_data(self, data: bytes, more: bool) -> None:
         """Of its body."""
         if len(self.body) + len(data) > self._max_body_bytes:
-            self.stream.reset(Reset("too_large", "the request is too large", not_executed=True))
+            self._refuse(Reset("too_large", "the request is too large", not_executed=True))
+            return
+        if not self._share.grow(len(data)):
+            self._refuse(FULL)
             return
         self.body += data
         self.stream.consumed()
@@ -249,6 +261,16 @@ class _Answer:
         """The caller has gone."""
         if self.task is not None:
             self.task.cancel()
+        else:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Its body does not wait any more."""
+        self._share.shrink_to(0)
+
+    def _refuse(self, reset: Reset) -> None:
+        self.stream.reset(reset)
+        self.let_go()
 
     def on_writable(self) -> None:
         """The link has caught up."""
@@ -259,9 +281,10 @@ class _Answer:
 class _SocketAnswer:
     """The ear of a connection that is a WebSocket."""
 
-    def __init__(self, stream: Stream, on_done: Callable[["_SocketAnswer"], None]) -> None:
+    def __init__(self, stream: Stream, share: Share, on_done: Callable[["_SocketAnswer"], None]) -> None:
         self.stream = stream
         self.task: asyncio.Task[None] | None = None
+        self._share = share
         self._on_done = on_done
         self._asked = Asked()
         self._socket: WebSocket | None = None
@@ -300,6 +323,9 @@ class _SocketAnswer:
             self.stream.give_up(Reset("too_large", "a message is too long", close=TOO_LARGE))
             return
         if more or self._begun:
+            if self._socket is not None and not self._share.grow(len(data)):
+                self.stream.give_up(NO_ROOM)
+                return
             self._begun += data
         if not more:
             send = self._early.append if self._socket is None else self._socket.send
@@ -329,6 +355,7 @@ class _SocketAnswer:
 
     def _close(self, code: int, reason: str) -> None:
         self._on_done(self)
+        self._share.shrink_to(0)
         if self._socket is not None:
             self._socket.close(sayable(code, CALLER_GONE), reason)
 
@@ -340,10 +367,12 @@ class _SocketAnswer:
 
     def _read_on(self) -> None:
         if self._socket is not None and self._socket.writable:
+            self._share.shrink_to(len(self._begun))
             self.stream.consumed()
 
     def _on_closed(self, code: int, reason: str) -> None:
         self._on_done(self)
+        self._share.shrink_to(0)
         self.stream.close(Reset("closed", reason, close=code))
 
 

@@ -11,15 +11,16 @@ from collections.abc import Callable
 
 from mooring.http.head import may_be_sent
 from mooring.relay.asked import Asked
+from mooring.relay.bodies import Share
 from mooring.relay.closing import TOO_LARGE, sayable
-from mooring.relay.link import Stream
+from mooring.relay.link import HIGH_WATER_BYTES, Stream
 from mooring.relay.passing_on import answer_fields, request_fields
 from mooring.relay.refusals import call_id, error_event, error_message, refusal
 from mooring.relay.words import Head, Opening, Reset, headers_as_text, text_as_headers
 from mooring.wire.http import Exchange, Headers, Request, Response
-from mooring.wire.websocket import WebSocket
+from mooring.wire.websocket import TRY_AGAIN_LATER, WebSocket
 
-__all__ = ["HttpCaller", "SocketCaller", "opening_of"]
+__all__ = ["NO_ROOM", "HttpCaller", "SocketCaller", "opening_of"]
 
 WHOLE_BYTES = 64 * 1024
 """An answer up to this is kept until it is whole: one write, and one length."""
@@ -29,6 +30,7 @@ CUT = 1011
 Done = Callable[["HttpCaller | SocketCaller"], None]
 MAX_SOCKET_MESSAGE_BYTES = 64 * 1024 * 1024
 """Of one message on a caller's WebSocket, as of a request's body."""
+NO_ROOM = Reset("too_many", "too much waits here already", close=TRY_AGAIN_LATER)
 
 
 def opening_of(request: Request, server: str, path: str, caller: str) -> Opening:
@@ -198,12 +200,20 @@ class SocketCaller:
     """
 
     def __init__(
-        self, exchange: Exchange, on_done: Done, measure: Callable[[int], float] = lambda count: 0.0
+        self,
+        exchange: Exchange,
+        on_done: Done,
+        heard: Share,
+        said: Share,
+        measure: Callable[[int], float] = lambda count: 0.0,
     ) -> None:
-        """`measure` says of so many bytes for how long nothing more is to be read."""
+        """`heard` and `said` count what waits for the caller, and of it; `measure` says of so many bytes for
+        how long nothing more is to be read."""
         self._exchange = exchange
         self._on_done = on_done
         self._measure = measure
+        self._heard = heard
+        self._said = said
         self._resting: asyncio.TimerHandle | None = None
         """It has sent too much, and is not read for a while."""
         self._stream: Stream | None = None
@@ -255,6 +265,9 @@ class SocketCaller:
             self._stream.give_up(Reset("too_large", "a message is too long", close=TOO_LARGE))
             return
         if more or self._begun:
+            if not self._heard.grow(len(data)):
+                self._stream.give_up(NO_ROOM)
+                return
             self._begun += data
         if not more:
             message = bytes(self._begun) if self._begun else data
@@ -282,6 +295,7 @@ class SocketCaller:
 
     def on_writable(self) -> None:
         """The agent takes more: the caller may say more."""
+        self._said.shrink_to(0)
         if self._socket is not None and self._resting is None:
             self._socket.go_on()
 
@@ -296,6 +310,9 @@ class SocketCaller:
 
     def _on_message(self, message: bytes) -> None:
         if self._stream is not None:
+            if len(message) >= HIGH_WATER_BYTES and not self._said.grow(len(message)):  # it will wait
+                self._stream.give_up(NO_ROOM)
+                return
             self._asked.hear_caller(message)
             self._stream.note_asked(bool(self._asked))
             self._stream.send(message)
@@ -319,6 +336,7 @@ class SocketCaller:
     def _read_on(self) -> None:
         # Pieces of a message count as read: it could not become whole otherwise.
         if self._stream is not None and (self._socket is None or self._socket.writable):
+            self._heard.shrink_to(len(self._begun))
             self._stream.consumed()
 
     def _on_closed(self, code: int, reason: str) -> None:
@@ -335,6 +353,8 @@ class SocketCaller:
         if not self._is_over:
             self._is_over = True
             self._exchange.on_disconnect = None
+            self._heard.shrink_to(0)
+            self._said.shrink_to(0)
             if self._resting is not None:
                 self._resting.cancel()
             self._on_done(self)

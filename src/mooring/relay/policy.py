@@ -30,7 +30,8 @@ class RelayPolicy:
     max_body_bytes: int = 64 * 1024 * 1024
     """Of one request: as at a workstation."""
     max_waiting_bytes: int = 512 * 1024 * 1024
-    """Of all bodies of requests that are not answered: eight of the largest. They are kept until then."""
+    """Of all bodies of requests that are not answered, and messages of WebSockets that are not passed on:
+    eight of the largest. They are kept until then."""
     max_waiting_bytes_per_agent: int = 128 * 1024 * 1024
     """Two of the largest: an agent that takes nothing has no more of it."""
 
@@ -71,4 +72,8 @@ class AgentPolicy:
     local_s: float = 10.0
     """For a local server's port to be there: a daemon that is being restarted."""
     max_body_bytes: int = 64 * 1024 * 1024
+    max_waiting_bytes: int = 256 * 1024 * 1024
+    """Of all bodies and messages that wait here: less than at a relay, which many share."""
+    max_waiting_bytes_per_caller: int = 128 * 1024 * 1024
+    """Two of the largest, as the relay lets one agent have."""
     max_streams: int = 1000

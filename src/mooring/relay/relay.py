@@ -21,7 +21,7 @@ import msgspec
 
 from mooring import __version__
 from mooring.errors import MooringError
-from mooring.relay.bodies import Bodies
+from mooring.relay.bodies import Bodies, Share
 from mooring.relay.callers import HttpCaller, SocketCaller, opening_of
 from mooring.relay.closing import BAD_TOKEN, GOING_AWAY, RESTARTING
 from mooring.relay.counting import make_counters
@@ -236,7 +236,9 @@ class Relay:
         self._passed_on.value += 1
         caller: Caller
         if opening.websocket:
-            caller = SocketCaller(exchange, self._forget, self.meters.of(grant.id).counting(self._slowed))
+            measure = self.meters.of(grant.id).counting(self._slowed)
+            heard, said = (Share(self._bodies, keeper.name) for _ in range(2))
+            caller = SocketCaller(exchange, self._forget, heard, said, measure)
         else:
             again = None if is_again else partial(self._serve_again, keeper)
             size = len(exchange.request.body)

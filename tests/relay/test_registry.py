@@ -16,7 +16,7 @@ import pytest
 from mooring.errors import MooringError
 from mooring.http.websocket import WebSocketConnection
 from mooring.relay.counting import make_counters
-from mooring.relay.envelope import Kind, write_json
+from mooring.relay.envelope import Kind, encode, write_json, write_number
 from mooring.relay.keeper import AGENT, CLIENT, Keeper
 from mooring.relay.meters import ByteMeter, BytePolicy
 from mooring.relay.policy import RelayPolicy
@@ -221,6 +221,17 @@ async def test_an_incumbent_that_answers_keeps_its_name(town: Town) -> None:
     assert first.closed is None and await town.is_served_by(first)
     assert town.count("upgrades_total", "agent", "name_held") == 3
     assert [keeper.reconnects for keeper in town.registry.snapshot()] == [0]
+
+
+async def test_whatever_an_incumbent_says_is_a_sign(tmp_path: Path) -> None:
+    """Its answer may have to wait behind all that it has to say, on a slow line."""
+    async with town_of(tmp_path, probe_s=0.5) as town:
+        first = await town.peers.agent(town.laptop)
+        first.is_silent = True
+        asking = asyncio.create_task(town.peers.refused(AGENTS_DOOR, town.laptop, servers=["time"]))
+        await until(lambda: first.word(Kind.PING))
+        first.say(encode(Kind.ACK, payload=write_number(0)))
+        assert (await asking)[0] == 4409 and first.closed is None
 
 
 async def test_an_incumbent_that_does_not_is_replaced_and_its_callers_are_told(tmp_path: Path) -> None:

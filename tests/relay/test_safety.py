@@ -420,20 +420,54 @@ async def test_a_caller_that_sent_too_much_is_told_so_and_nothing_is_done(tmp_pa
     async with started(tmp_path, bytes_per_minute=MINUTE) as relay:
         await relay.laptop()
         caller, other = relay.client(), relay.token("other", calls="laptop/*")
-        body = b"y" * (2 * MINUTE)
+        body = b"y" * MINUTE
         response = await caller.request("POST", "/laptop/time/mcp?large1", bearer(relay.phone), body)
         assert await response.read(MIB) == b"x" and relay.server.asked[-1].request.body == body
-        response = await caller.request("POST", "/laptop/time/mcp", bearer(relay.phone), CALL)
+        large = CALL.replace(b"tell-nobody", b"y" * (MINUTE // 2))
+        response = await caller.request("POST", "/laptop/time/mcp", bearer(relay.phone), large)
         told = json.loads(await response.read(MIB))
         assert told["error"]["data"] == {"reason": "too_many", "retryable": True}
         # Coming again pays no debt, whichever way; and it is that token's alone.
-        response = await relay.client().request("GET", "/laptop/time/mcp", bearer(relay.phone))
+        response = await relay.client().request(
+            "POST", "/laptop/time/mcp", bearer(relay.phone), b"y" * MINUTE
+        )
         assert response.status == 429
         await response.read(MIB)
         assert len(relay.server.asked) == 1
         await asyncio.sleep(1.2)  # until the new token is read
         response = await caller.request("POST", "/laptop/time/mcp?large1", bearer(other), CALL)
         assert await response.read(MIB) == b"x"
+
+
+async def test_a_body_beyond_a_minutes_worth_is_refused_and_costs_nothing(tmp_path: Path) -> None:
+    """It would be paid for by the links of its token, which stood still until then."""
+    async with started(tmp_path, bytes_per_minute=MINUTE) as relay:
+        agent = await relay.laptop()
+        call = CALL.replace(b"tell-nobody", b"y" * (2 * MINUTE))
+        response = await relay.client().request("POST", "/laptop/time/mcp", bearer(relay.laptops), call)
+        told = json.loads(await response.read(MIB))
+        assert told["error"]["data"] == {"reason": "too_large", "retryable": True}
+        response = await relay.client().request("POST", "/laptop/time/mcp", bearer(relay.laptops), call[1:])
+        assert response.status == 413 and b"in a minute" in await response.read(MIB)
+        assert await metric(relay, 'calls_total{outcome="too_large"}') == 2
+        response = await relay.client().request("POST", "/laptop/time/mcp", bearer(relay.laptops), CALL)
+        assert response.status == 201 and await response.read(MIB)
+        assert agent.agent.is_connected and not await metric(relay, "slowed_total")
+
+
+async def test_an_agent_that_is_read_later_keeps_its_name_and_is_heard(tmp_path: Path) -> None:
+    """What it sent too much is two minutes' worth, but signs of life pass."""
+    policy = RelayPolicy(probe_s=0.2)
+    async with started(tmp_path, bytes_per_minute=64 * 1024, policy=policy) as relay:
+        agent = await relay.peers.agent(relay.laptops)
+        agent.say(encode(Kind.DATA, 7777, bytes(200 * 1024), sequence=1))
+        await counted(relay, "slowed_total", 1)
+        with pytest.raises(ConnectionError) as caught:
+            await relay.peers.agent(relay.laptops)
+        assert caught.value.args[0] == 4409
+        agent.say(encode(Kind.PING, payload=b"here"))
+        await until(lambda: agent.word(Kind.PONG))
+        assert agent.closed is None
 
 
 # What strangers do is counted ------------------------------------------------------------------------

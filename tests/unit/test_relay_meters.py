@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.relay.meters import ByteMeter, BytePolicy, Counters, Family, Meters
+from mooring.relay.meters import ByteMeter, BytePolicy, Count, Counters, Family, Meters
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -84,6 +84,34 @@ def test_all_connections_of_a_token_share_one_meter_and_coming_again_pays_nothin
     assert meters.of("one") is meters.of("one") and len(meters) == 2
     meters.forget(frozenset({"one", "nobody"}))
     assert len(meters) == 1 and meters.of("one").wait_s() == 0
+
+
+def test_links_of_one_token_that_has_sent_far_too_much_take_turns() -> None:
+    clock, slowed = Clock(), Count()
+    meter = ByteMeter(BytePolicy(bytes_per_minute=60 * KIB, turn_s=2.0), clock)
+    first, second, third = (meter.counting_turns(slowed) for _ in range(3))
+    assert first(60 * KIB) == 0 and slowed.value == 0
+    assert first(KIB) == pytest.approx(1.0), "what is soon over is waited for"
+    assert [link(100 * KIB) for link in (first, second, third)] == [2.0, 4.0, 6.0]
+    assert first(1) == 6.0, "one turn each, and not two because it was read twice"
+    clock.now += 4.0
+    assert second(1) == 6.0 and slowed.value == 6
+    clock.now += 1000.0
+    assert first(61 * KIB) == pytest.approx(1.0)
+
+
+def test_what_has_room_now_and_what_never_has() -> None:
+    clock = Clock()
+    meter = ByteMeter(BytePolicy(bytes_per_minute=60 * KIB), clock)
+    assert meter.has_room(60 * KIB) and not meter.has_room(61 * KIB) and not meter.could_have_room(61 * KIB)
+    meter.count(40 * KIB)
+    assert meter.has_room(20 * KIB) and not meter.has_room(21 * KIB) and meter.could_have_room(60 * KIB)
+    meter.count(21 * KIB)
+    assert not meter.has_room(0)
+    clock.now += 2.0
+    assert meter.has_room(KIB)
+    without = ByteMeter(BytePolicy(bytes_per_minute=None), clock)
+    assert without.has_room(2**50) and without.could_have_room(2**50)
 
 
 # Counts

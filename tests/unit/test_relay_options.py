@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from mooring.cli.relay.command import relay
 from mooring.errors import UserError, exit_status
 from mooring.host.relay_options import RelayOptions, check
+from mooring.relay.envelope import MAX_MESSAGE_BYTES
+from mooring.relay.meters import LEAST_BYTES_PER_MINUTE, BytePolicy
 
 CERT, KEY = Path("relay.pem"), Path("relay.key")
 PLAIN = RelayOptions(state=Path("state"), insecure_listen=("127.0.0.1", 8080))
@@ -101,3 +105,13 @@ def test_defaults_are_those_of_the_issue() -> None:
     policy = PLAIN.policy
     assert (policy.grace_s, policy.hold_s, policy.probe_s) == (30.0, 10.0, 10.0)
     assert (policy.flush_s, policy.spread_s, policy.goodbye_s) == (2.0, 3.0, 5.0)
+
+
+def test_a_token_may_send_enough_to_work_with() -> None:
+    """With less, the largest message of a link would be more than its turn pays for."""
+    assert LEAST_BYTES_PER_MINUTE / 60 * BytePolicy().turn_s >= MAX_MESSAGE_BYTES
+    [option] = [one for one in relay.params if one.name == "bytes_per_minute"]
+    assert option.type.convert("8MiB", None, None) == LEAST_BYTES_PER_MINUTE
+    assert option.type.convert("none", None, None) is None
+    done = CliRunner().invoke(relay, ["--bytes-per-minute", "1MiB", "--insecure-listen", "127.0.0.1:0"])
+    assert done.exit_code == 2 and "1MiB is too little to work with: give 8MiB or more" in done.output

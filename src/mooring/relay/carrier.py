@@ -38,6 +38,8 @@ class Carrier:
         measure: Callable[[int], float] = lambda count: 0.0,
     ) -> None:
         self.socket = socket
+        self.heard = 0
+        """Messages that came."""
         self._link = link
         self._is_strict = is_strict
         self._on_lost: Callable[[int, str], None] | None = on_lost
@@ -59,6 +61,11 @@ class Carrier:
     def is_flushed(self) -> bool:
         """All that was said is with the kernel."""
         return self._link.has_nothing_to_send and self.socket.unsent_bytes == 0
+
+    @property
+    def is_resting(self) -> bool:
+        """It is not read now, as too much was."""
+        return self._resting is not None
 
     def close(self, code: int, reason: str) -> None:
         """Say goodbye, after all that was said. Idempotent."""
@@ -93,6 +100,7 @@ class Carrier:
 
     def hear(self, message: bytes) -> None:
         """What came."""
+        self.heard += 1
         try:
             self._link.receive(message, strict=self._is_strict)
         except BadEnvelope as error:

@@ -50,6 +50,7 @@ def make_counters() -> Counters:
                         "no_such_server",
                         "agent_absent",
                         "too_many",
+                        "too_large",
                         "rate_limited",
                         "draining",
                     )

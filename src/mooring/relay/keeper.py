@@ -61,7 +61,7 @@ class Keeper:
         self.calls = 0
         self.round_trip_s: float | None = None
         self._policy = policy
-        self._measure = meter.counting(counters.find("slowed_total"))
+        self._measure = meter.counting_turns(counters.find("slowed_total"))
         self._lost = counters.find("links_lost_total", kind)
         self._counters = counters
         self._bad_counted = self._stray_counted = 0
@@ -131,9 +131,11 @@ class Keeper:
             self._holding.hold([stream])
 
     async def probe(self, timeout_s: float) -> bool:
-        """Does its other end answer?"""
-        if self.carrier is None:
+        """Does its other end answer? Whatever it says is a sign, and who may say nothing is not silent."""
+        carrier = self.carrier
+        if carrier is None:
             return False
+        heard = carrier.heard
         mark = os.urandom(8)
         answered = self._loop.create_future()
         self._probes[mark] = self._loop.time(), answered
@@ -142,7 +144,7 @@ class Keeper:
             async with asyncio.timeout(timeout_s):
                 return await answered and not self.is_gone
         except TimeoutError:
-            return False
+            return carrier is self.carrier and (carrier.is_resting or carrier.heard > heard)
         finally:
             self._probes.pop(mark, None)
 

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-__all__ = ["ByteMeter", "BytePolicy", "Count", "Counters", "Family", "Meters"]
+__all__ = ["LEAST_BYTES_PER_MINUTE", "ByteMeter", "BytePolicy", "Count", "Counters", "Family", "Meters"]
 
 MIB = 1024 * 1024
+LEAST_BYTES_PER_MINUTE = 8 * MIB
+"""That anybody may ask for: the largest message of a link in each turn of one that has sent too much."""
 
 
 # Bytes of each token --------------------------------------------------------------------------
@@ -28,6 +30,9 @@ class BytePolicy(Struct, frozen=True, kw_only=True):
     has a few MiB, the largest message 64 MiB. None: as much as comes."""
     burst_minutes: float = 1.0
     """What passes at once before anybody is slowed: eight of the largest messages."""
+    turn_s: float = 2.0
+    """The links of a token that has sent far too much take turns, one each: what they say stays few, but none
+    is silent for so long that it seems dead."""
 
     def __post_init__(self) -> None:
         if (self.bytes_per_minute is not None and self.bytes_per_minute < 1) or self.burst_minutes < 0:
@@ -37,14 +42,17 @@ class BytePolicy(Struct, frozen=True, kw_only=True):
 class ByteMeter:
     """Of one token. What was read is counted, never refused: who has sent too much is read from later."""
 
-    __slots__ = ("_burst_s", "_clock", "_full_at", "_second_bytes")
+    __slots__ = ("_burst_s", "_clock", "_full_at", "_resting", "_second_bytes", "_turn_s")
 
     def __init__(self, policy: BytePolicy, clock: Callable[[], float]) -> None:
         self._clock = clock
         minute_bytes = policy.bytes_per_minute
         self._second_bytes = None if minute_bytes is None else minute_bytes / 60
         self._burst_s = policy.burst_minutes * 60
+        self._turn_s = policy.turn_s
         self._full_at = float("-inf")
+        self._resting: dict[object, float] = {}
+        """Links that rest, and until when."""
 
     def count(self, amount_bytes: int) -> float:
         """So much was read. Returns for how long nothing more should be; mostly 0."""
@@ -67,9 +75,37 @@ class ByteMeter:
 
         return count
 
+    def counting_turns(self, slowed: "Count") -> Callable[[int], float]:
+        """The same for a link, on which signs of life come too: it rests no longer than until its turn."""
+        link, count_whole = object(), self.counting(slowed)
+
+        def count(amount_bytes: int) -> float:
+            debt_s = count_whole(amount_bytes)
+            return self._until_turn_s(link, debt_s) if debt_s else 0.0
+
+        return count
+
+    def _until_turn_s(self, link: object, debt_s: float) -> float:
+        now = self._clock()
+        self._resting = {one: until for one, until in self._resting.items() if until > now and one != link}
+        wait_s = min(debt_s, self._turn_s * (len(self._resting) + 1))
+        self._resting[link] = now + wait_s
+        return wait_s
+
     def wait_s(self) -> float:
         """For how long nothing should be read from a connection that begins now."""
         return max(0.0, self._full_at - self._burst_s - self._clock())
+
+    def has_room(self, amount_bytes: int) -> bool:
+        """May so much be sent now? Nothing at all may not, while too much was."""
+        if self._second_bytes is None:
+            return True
+        now = self._clock()
+        return max(self._full_at, now) + amount_bytes / self._second_bytes <= now + self._burst_s
+
+    def could_have_room(self, amount_bytes: int) -> bool:
+        """For somebody who has sent nothing yet?"""
+        return self._second_bytes is None or amount_bytes / self._second_bytes <= self._burst_s
 
 
 class Meters:

@@ -55,6 +55,8 @@ LOOK_S = 0.01
 AWAY_S = 1.0
 """From the last goodbye of a relay that is restarted until it listens again: the start of a program."""
 QUIET_LOOK_S = 0.05
+WITH_AN_ID = frozenset({"agent_absent", "draining", "too_many", "too_large"})
+"""Refusals that are answers to a call."""
 
 Caller = HttpCaller | SocketCaller
 
@@ -182,8 +184,8 @@ class Relay:
             self._refuse(exchange, "draining", f"the relay is shutting down ({self._draining})")
         elif not self._bodies.has_room(agent, len(request.body)):
             self._refuse(exchange, "too_many", "too much waits here for its agents already")
-        elif not is_counted and self._meters_full(grant, len(request.body)):
-            self._refuse(exchange, "too_many", "this token has sent too much in the last minute")
+        elif not is_counted and (too_much := self._meter(grant, len(request.body))) is not None:
+            self._refuse(exchange, too_much.reason, too_much.message)
         elif isinstance(keeper, Reset):
             self._parked.park(agent, exchange)
         else:
@@ -217,17 +219,20 @@ class Relay:
         self._parked.go_on(agent)
         self._parked_calls.go_on(agent)
 
-    def _meters_full(self, grant: Grant, body_bytes: int) -> bool:
+    def _meter(self, grant: Grant, body_bytes: int) -> Reset | None:
+        """Count it, or say why it is too much: no link of its token stands still for a body."""
         meter = self.meters.of(grant.id)
-        if meter.wait_s():
-            return True
+        if not meter.could_have_room(body_bytes):
+            return Reset("too_large", "that is more than a token may send in a minute here")
+        if not meter.has_room(body_bytes):
+            return Reset("too_many", "this token has sent too much in the last minute")
         meter.count(body_bytes)
-        return False
+        return None
 
     def _refuse(self, exchange: Exchange, reason: str, message: str) -> None:
         self.counters.add("calls_total", reason)
         # Being absent is no reason for a client to forget its session: never 404.
-        id = call_id(exchange.request) if reason in ("agent_absent", "draining", "too_many") else None
+        id = call_id(exchange.request) if reason in WITH_AN_ID else None
         exchange.respond(refusal(Reset(reason, message, not_executed=True), id))
 
     def _pass_on(

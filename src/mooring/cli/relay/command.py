@@ -28,6 +28,17 @@ def _parse_proxy(text: str) -> Any:
     return parse_proxy(text)
 
 
+def _parse_bytes_per_minute(text: str) -> int | None:
+    if text == "none":
+        return None
+    from mooring.relay.meters import LEAST_BYTES_PER_MINUTE as LEAST  # noqa: PLC0415
+
+    size = parse_size(text)
+    if size < LEAST:
+        raise ValueError(f"{text} is too little to work with: give {LEAST >> 20}MiB or more, or none")
+    return size
+
+
 @click.group(
     cls=ParentCommand,
     invoke_without_command=True,
@@ -113,11 +124,11 @@ def _parse_proxy(text: str) -> Any:
 )
 @limits(
     "--bytes-per-minute",
-    type=Parsed("size|none", lambda text: None if text == "none" else parse_size(text)),
+    type=Parsed("size|none", _parse_bytes_per_minute),
     metavar="SIZE|none",
     default="512MiB",
     show_default=True,
-    help="Of one token. Beyond that it is read from more slowly.",
+    help="Of one token, at least 8MiB. Beyond that it is read from more slowly.",
 )
 @limits(
     "--upgrades-per-second",

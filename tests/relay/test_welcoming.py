@@ -1306,6 +1306,24 @@ async def test_pings_are_answered(street: Street) -> None:
         assert pong is not None and pong.payload == b"0123456789abcdef", "no more than a mark comes back"
 
 
+async def test_who_has_missed_a_ping_is_measured_again(street: Street) -> None:
+    end = await street.peers.agent(street.desk)
+    keeper = street.relay.relay.registry.agent("desk")
+    assert keeper is not None
+    end.is_silent = True
+    keeper.measure()
+    missed = set(keeper._probes)
+    await until(lambda: end.word(Kind.PING))
+    async with within():
+        while missed & set(keeper._probes):  # as old as a sign may be
+            await asyncio.sleep(0.05)
+            keeper.measure()
+    assert keeper.round_trip_s is None
+    end.is_silent = False
+    keeper.measure()
+    await until(lambda: keeper.round_trip_s is not None)
+
+
 async def test_an_acknowledgement_of_the_future_is_harmless(street: Street) -> None:
     end = await street.peers.client(street.phone)
     end.say(encode(Kind.ACK, payload=write_number(1 << 60)))

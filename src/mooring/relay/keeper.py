@@ -149,8 +149,10 @@ class Keeper:
             self._probes.pop(mark, None)
 
     def measure(self) -> None:
-        """Ask for a sign, to learn how far away its other end is."""
-        if self.carrier is not None and not self._probes:
+        """Ask for a sign, to learn how far away its other end is. One that did not come in time is none."""
+        if self.carrier is not None:
+            late = self._loop.time() - self._policy.probe_s
+            self._probes = {mark: one for mark, one in self._probes.items() if one[0] > late}
             self._ask()
 
     def _ask(self) -> None:

@@ -7,24 +7,30 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
+from mooring.cli.control_sockets import ask_socket
+from mooring.errors import UserError, exit_status
 from mooring.host import relaying
 from mooring.host.relay_options import AcmeOptions, RelayOptions
 from mooring.host.stop import Stop
 from mooring.http.client import Client
+from mooring.http.client_errors import NotSent
 from mooring.http.listener import Listener
 from mooring.http.origin import Origin
 from mooring.relay.agent import Agent, Target
 from mooring.relay.answering import Answering
+from mooring.relay.certificates.policy import CertificatePolicy
 from mooring.relay.policy import AgentPolicy
 from mooring.relay.state_folder import make_state, tokens_path
 from mooring.relay.token_file import TokenFile, Wanted
 from tests.relay.harness import LocalDoor, bearer
-from tests.relay.pebble import Pebble, pebble_running, require_pebble
+from tests.relay.pebble import BLOCKED, Pebble, pebble_running, require_pebble
 from tests.relay.test_calls import CALL, MIB, Server
+from tests.relay.wire import wire_to
 from tests.support import free_port, until, within
 
 MODES = ("insecure", "tls", "http-01", "tls-alpn-01")
@@ -145,3 +151,58 @@ async def test_agent_call_and_end(way: Way, tmp_path: Path, caplog: pytest.LogCa
         await closing.aclose()
     for secret in (laptop.text, phone.text):
         assert secret not in caplog.text
+
+
+def ordering(pebble: Pebble, state: Path, domain: str) -> RelayOptions:
+    """A relay whose port 80 leads nowhere yet."""
+    make_state(state)
+    policy = CertificatePolicy(first_poll_s=0.02, first_retry_s=0.2)
+    return RelayOptions(
+        state=state,
+        domain=domain,
+        acme=AcmeOptions(directory=pebble.url, ca_file=pebble.ca_file, policy=policy),
+        listen=("127.0.0.1", pebble.tls_port),
+        http_listen=("127.0.0.1", free_port()),
+    )
+
+
+async def test_a_first_order_that_fails_is_tried_again_by_a_relay_that_stays(
+    tmp_path: Path, pebble: Pebble, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Started anew each time, it would use up what the authority forgives."""
+    caplog.set_level(logging.INFO)
+    options = ordering(pebble, tmp_path / "state", DOMAIN)
+    assert options.http_listen is not None
+
+    def logged(event: str) -> list[str]:
+        return [one.getMessage() for one in caplog.records if getattr(one, "event", "") == event]
+
+    async def status() -> Any:
+        return await asyncio.to_thread(ask_socket, relaying.control_socket(options.state), "GET", "/status")
+
+    named = _Named(DOMAIN, pebble.tls_port, _for_name(pebble.trust()))
+    client = Client(named)
+    async with within(60), relay_of(Way(options, pebble.tls_port, named.tls, DOMAIN)) as (stop, running):
+        await until(lambda: logged("certificate_trouble") or running.done(), 40)
+        assert not running.done(), running.exception()
+        [first, *_] = logged("certificate_trouble")
+        assert "did not find this relay" in first and "next try in" in first and "port 80 of" in first
+        await until(lambda: logged("listening"))
+        assert (await status())["state"] == "no certificate"
+        with pytest.raises(NotSent):
+            await client.request("GET", "/readyz", [])
+        async with wire_to(options.http_listen[1], at=pebble.http_port):
+            await until(lambda: logged("certificate_obtained"), 40)
+        assert (await client.request("GET", "/readyz", [])).status == 200
+        assert (await status())["state"] == "ready"
+        stop.request("SIGTERM")
+        assert await running == 0
+    await client.aclose()
+
+
+async def test_what_time_does_not_heal_ends_it(tmp_path: Path, pebble: Pebble) -> None:
+    options = ordering(pebble, tmp_path / "state", BLOCKED)
+    with pytest.raises(UserError) as caught:
+        async with within(60):
+            await relaying.run(options, Stop(time.monotonic))
+    assert (caught.value.code, exit_status(caught.value)) == ("domain_refused", 2)

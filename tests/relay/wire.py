@@ -21,8 +21,8 @@ class Wire:
         self.accepted = 0
         self.is_down = False
 
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+    async def open(self, port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,10 +84,10 @@ class Wire:
 
 
 @contextlib.asynccontextmanager
-async def wire_to(port: int) -> AsyncIterator[Wire]:
-    """One to that port."""
+async def wire_to(port: int, *, at: int = 0) -> AsyncIterator[Wire]:
+    """One to that port; `at` another one, or any."""
     wire = Wire(port)
-    await wire.open()
+    await wire.open(at)
     try:
         yield wire
     finally:

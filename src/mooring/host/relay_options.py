@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mooring.errors import UserError
 from mooring.relay.admission import Proxy
+from mooring.relay.certificates.policy import CertificatePolicy
 from mooring.relay.policy import RelayPolicy
 
 __all__ = ["AcmeOptions", "Address", "RelayOptions", "check"]
@@ -25,6 +26,7 @@ class AcmeOptions:
     email: str = ""
     challenge: str | None = None
     """None: by HTTP if port 80 can be had, otherwise by TLS."""
+    policy: CertificatePolicy = field(default_factory=CertificatePolicy)
 
 
 @dataclass(frozen=True, kw_only=True)

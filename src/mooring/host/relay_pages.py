@@ -52,12 +52,19 @@ def _status(relay: Relay, certificates: "Certificates | None", urls: list[str]) 
         "version": __version__,
         "started_at": relay.started_at,
         "urls": urls,
-        "state": "draining" if relay.is_draining else "ready",
+        "state": _state(relay, certificates),
         "agents": [_told(keeper) for keeper in live if keeper.kind == AGENT],
         "clients": [_told(keeper) for keeper in live if keeper.kind == CLIENT],
         "calls_in_flight": relay.calls_in_flight,
         "certificate": None if certificates is None else msgspec.to_builtins(certificates.status),
     }
+
+
+def _state(relay: Relay, certificates: "Certificates | None") -> str:
+    if relay.is_draining:
+        return "draining"
+    is_reached = certificates is None or certificates.status.valid_until is not None
+    return "ready" if is_reached else "no certificate"
 
 
 def _told(keeper: Keeper) -> dict[str, Any]:

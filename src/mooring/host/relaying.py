@@ -16,7 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -175,7 +175,9 @@ class _Relaying:
             proxies=Proxies.from_environment(os.environ),
         )
         folder = options.state / "certificates"
-        return open_certificates([options.domain], folder, authority, challenge=acme.challenge)
+        return open_certificates(
+            [options.domain], folder, authority, challenge=acme.challenge, policy=acme.policy
+        )
 
     # Its beginning.
 
@@ -218,7 +220,7 @@ class _Relaying:
             else [_url(scheme, host, port) for host, port in bound]
         )
         if certificates is not None:
-            await certificates.obtain()
+            await _obtain(certificates)
 
     async def _open_port_80(self, certificates: "Certificates", address: Address | None) -> None:
         if address is None:
@@ -306,6 +308,13 @@ class _Relaying:
             await listener.aclose()
         if self._certificates is not None:
             await self._certificates.aclose()
+
+
+async def _obtain(certificates: "Certificates") -> None:
+    """A first order that fails is tried again, by a relay that stays: ended and started anew each time, it
+    would soon have used up what the authority forgives. Raises UserError for what time does not heal."""
+    with suppress(Unavailable):  # it has said so
+        await certificates.obtain()
 
 
 async def _watch(listener: Listener) -> None:

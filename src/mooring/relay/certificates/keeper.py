@@ -17,6 +17,7 @@ Invariants:
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -76,7 +77,8 @@ class Certificates:
         self._issued: Issued | None = None
         self._is_kept = True
         self._failures = 0
-        self._retry_after_s: float | None = None
+        self._retry_s = 0.0
+        """After the last of them."""
         self._trouble: Trouble | None = None
         self._next_attempt_at: float | None = None
         self.context = self._door.context
@@ -116,10 +118,9 @@ class Certificates:
             try:
                 await self._have_one()
             except MooringError as error:
-                if self._issued is None:
-                    self._note(error)
+                self._tell(error)
+                if self._issued is None:  # otherwise it could not be written
                     raise
-                self._tell(error)  # it could not be written
 
     async def run(self) -> None:
         """Renew it whenever that is due, until cancelled. What fails is told, and tried again."""
@@ -147,7 +148,7 @@ class Certificates:
         """How long to wait; what for is told."""
         now, dice = self._wall(), random.random()  # noqa: S311 - spreads load
         if self._failures:
-            wait_s = retry_s(self._policy, self._failures, self._retry_after_s, dice)
+            wait_s = self._retry_s
             self._next_attempt_at = now + wait_s
         elif self._issued is None:
             wait_s, self._next_attempt_at = 0.0, now
@@ -164,7 +165,7 @@ class Certificates:
             await self._keep(issued)
         if self._wall() >= due_at(self._policy, issued.valid_from, issued.valid_until):
             await self._order()
-        self._failures, self._retry_after_s, self._trouble = 0, None, None
+        self._failures, self._trouble = 0, None
 
     # Having one.
 
@@ -257,16 +258,20 @@ class Certificates:
 
     def _note(self, error: MooringError) -> None:
         self._failures += 1
-        self._retry_after_s = error.retry_after_s if isinstance(error, Unavailable) else None
+        retry_after_s = error.retry_after_s if isinstance(error, Unavailable) else None
+        dice = random.random()  # noqa: S311 - spreads load
+        self._retry_s = retry_s(self._policy, self._failures, retry_after_s, dice)
         self._trouble = Trouble(self._wall(), error.code, error.message, error.hint)
 
     def _tell(self, error: MooringError) -> None:
         self._note(error)
         until = self._issued and troubles.shown_time(self._issued.valid_until)
         log.warning(
-            "trouble with the certificate for %s: %s (%s)",
+            "trouble with the certificate for %s: %s (%s; next try in %d s)%s",
             ", ".join(self._domains),
             error.message,
-            f"there is one until {until}" if until else "there is none",
+            f"there is one until {until}" if until else "there is none, so nobody can connect",
+            math.ceil(self._retry_s),
+            f"; hint: {error.hint}" if error.hint else "",
             extra={"event": "certificate_trouble", "code": error.code, "hint": error.hint},
         )

@@ -448,7 +448,7 @@ class Link:
         if in_use or self._paused:
             self._pulse.rest(now)
         elif self._pulse.has_stopped(now, channel, self._owner.memory):
-            self._backend.release(channel, str(SILENCE), failed=True)
+            self._release(channel, str(SILENCE), failed=True)
             self.on_gone(SILENCE)
 
     def try_again(self, call: Call, reason: str) -> None:
@@ -500,10 +500,17 @@ class Link:
         channel, self._channel = self._channel, None
         self._count_unread(0)
         if channel is not None:
-            self._backend.release(channel, reason, failed=failed)
+            self._release(channel, reason, failed=failed)
             self._dismiss_bound()
             if self.state is not LinkState.CLOSED:
                 self._owner.on_let_go(reason)
+
+    def _release(self, channel: Channel, reason: str, *, failed: bool) -> None:
+        """To whoever lends instances. Another may go on with the session that it has elsewhere by now."""
+        elsewhere = _upstream_of(channel)
+        if elsewhere is not None and self._fence is not None and not self._fence():
+            elsewhere.leave()
+        self._backend.release(channel, reason, failed=failed)
 
     def _dismiss_bound(self) -> None:
         """The instance is gone: no other may be given what was for this one."""

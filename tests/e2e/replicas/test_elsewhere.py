@@ -1,14 +1,16 @@
 """Replicas in front of a server elsewhere: whoever takes a session over goes on with the session there."""
 
 import asyncio
+import os
 import signal
 
 from tests.e2e.mooring import LINUX_ONLY, running_mooring
 from tests.e2e.replicas.fleet import Roaming, running_fleet
-from tests.e2e.replicas.test_losing import LEASE, served
+from tests.e2e.replicas.test_losing import LEASE, is_ready, served
+from tests.e2e.replicas.test_redis_trouble import go_on, stop
 from tests.ledger import Ledger
 from tests.replicas.stores import Server
-from tests.support import free_port, within
+from tests.support import free_port, suspend, within
 
 pytestmark = LINUX_ONLY
 
@@ -63,4 +65,32 @@ async def test_a_server_that_forgot_the_session_is_told_again(store: Server, led
             first.signal(signal.SIGTERM)
             assert await first.ended() == 0
             assert (await client.mark("at-the-second"))["result"]["pid"] == fresh
+    assert set(ledger.marks().values()) == {1}
+
+
+async def test_a_replica_that_wakes_ends_no_session_that_another_goes_on_with(
+    store: Server, ledger: Ledger
+) -> None:
+    """What it has is idle by its clock, before it hears from Redis whose it is."""
+    async with (
+        running_mooring(server=ledger.command) as elsewhere,
+        running_fleet(0, store, elsewhere.url, *LEASE) as fleet,
+    ):
+        owner, other = await fleet.add("--idle-timeout", "1s"), await fleet.add()
+        await fleet.know_each_other()
+        async with Roaming(fleet.ports) as client:
+            client.go_only_to(owner)
+            await client.initialize()
+            pid = (await client.mark("before"))["result"]["pid"]
+            await suspend(owner.pid)
+            client.go_only_to(other)
+            async with within():
+                assert (await served(client, "taken"))["result"]["pid"] == pid
+            await stop(store)
+            os.kill(owner.pid, signal.SIGCONT)
+            await owner.logged("session_idle")
+            await go_on(store)
+            await is_ready(owner)
+            assert (await client.mark("after"))["result"]["pid"] == pid
+            assert (await elsewhere.get("/readyz"))[1]["sessions"] == 1
     assert set(ledger.marks().values()) == {1}

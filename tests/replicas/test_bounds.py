@@ -19,6 +19,7 @@ from mooring.http.client_errors import NotSent
 from mooring.proxy.policy import SessionPolicy
 from mooring.proxy.proxy import Proxy
 from mooring.proxy.streams import Streams
+from mooring.remote.options import RemoteOptions
 from mooring.replicas.address import StoreAddress, parse_store_address
 from mooring.replicas.event_store import EventStore
 from mooring.replicas.forwarding import MAX_WORD_BYTES, Forwarding
@@ -82,6 +83,7 @@ async def replica(
     server: Server,
     *,
     argv: Sequence[str] = SCRIPTED,
+    remote: RemoteOptions | None = None,
     spare: int = 1,
     drain_delay_s: float = 0.0,
     max_sessions: int = 1000,
@@ -94,6 +96,7 @@ async def replica(
     )
     async with hosting(
         argv,
+        remote=remote,
         replicas=options,
         spare=spare,
         listen={"port": port},

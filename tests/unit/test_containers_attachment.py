@@ -156,6 +156,23 @@ async def test_the_end_of_the_input_comes_after_all_that_was_sent() -> None:
 
 
 @on_both_loops
+async def test_nothing_is_written_while_it_may_not_be() -> None:
+    """And what waited for that does not come before the end of the input."""
+    async with end() as there:
+        is_ours = False
+        there.attachment.may_write = lambda: is_ours
+        there.attachment.send_line(b"waits")
+        await asyncio.sleep(0)
+        assert there.attachment.consumed == 0
+        is_ours = True
+        assert await there.hears(6) == b"waits\n"
+        is_ours = False
+        there.attachment.send_line(b"goes nowhere")
+        there.attachment.close_input()
+        assert await there.hears(1) == b""
+
+
+@on_both_loops
 async def test_what_waits_here_was_not_read_and_a_reader_that_is_back_is_told() -> None:
     async with end() as there:
         attachment = there.attachment

@@ -1,6 +1,7 @@
 """Telling a new instance what its predecessor knew, and seeing whether it can take over."""
 
 import logging
+from collections.abc import Callable
 
 from mooring.errors import RemoteProtocolError
 from mooring.proxy.own_requests import OwnRequests
@@ -13,14 +14,23 @@ __all__ = ["introduce"]
 log = logging.getLogger("mooring.session")
 
 
-async def introduce(channel: Channel, memory: Memory, requests: OwnRequests, id_prefix: str) -> None:
+async def introduce(
+    channel: Channel,
+    memory: Memory,
+    requests: OwnRequests,
+    id_prefix: str,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Replay the memory, each step answered before the next. Nothing to do before the first handshake.
+
+    `check` is called before each step, and raises if no more is to be said.
 
     Raises:
         ServerFailed: this instance cannot be used; another may.
         RemoteProtocolError: the server has become another one (`version_changed`).
     """
     for n, step in enumerate(memory.replay(id_prefix)):
+        check()
         if step.id is None:
             channel.send(step.line)
             continue

@@ -13,6 +13,8 @@ Invariants:
 - Nothing of the client reaches an instance before it has been initialized by the client's own words.
 - Messages keep their order; while they cannot be sent they wait, and their senders with them.
 - The owner hears of the end of an instance exactly once, after all its lines.
+- Where others may have the session, no instance is brought, and nothing said to one, without a look at
+  whether it is still ours.
 """
 
 import asyncio
@@ -23,14 +25,14 @@ from typing import Protocol, cast
 
 from msgspec import Raw
 
-from mooring.errors import MooringError, ServerFailed
+from mooring.errors import MooringError, ServerFailed, Unavailable
 from mooring.proxy.call_errors import Failure
 from mooring.proxy.calls import Call
 from mooring.proxy.health import SILENCE, Health, Pulse
 from mooring.proxy.introduction import introduce
 from mooring.proxy.own_requests import OwnRequests
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import Backend, Channel, ExitLike, Fence, Upstream, named
+from mooring.proxy.ports import Backend, Channel, ExitLike, Fence, Guarded, Upstream, named
 from mooring.proxy.waiting import Waiting, WaitingLine
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope, Id
@@ -42,6 +44,7 @@ __all__ = ["LARGE_BYTES", "Link", "LinkOwner", "LinkState"]
 log = logging.getLogger("mooring.session")
 
 REFUSED = ("initialize_failed", "initialize_refused")
+FENCED = "another replica may have the session by now; this was not executed"
 LARGE_BYTES = 256 * 1024
 """A line from this size on is more than what an instance leaves unread anyway, and is counted."""
 
@@ -273,8 +276,7 @@ class Link:
         self, channel: Channel, line: bytes, call: Call | None, accepted: Callable[[], None] | None
     ) -> None:
         if self._fence is not None and not self._fence():
-            text = "another replica may have the session by now; this was not executed"
-            self._owner.on_dismissed(WaitingLine(line, call, accepted), "lease_lost", text)
+            self._owner.on_dismissed(WaitingLine(line, call, accepted), "lease_lost", FENCED)
             return
         if len(line) >= LARGE_BYTES and self._taker is None:  # (else it is passed on, and counted there)
             # (A call was looked at when it came.)
@@ -358,7 +360,9 @@ class Link:
     async def _connect(self, reserved: Channel | None) -> None:
         """Bring an instance. Ends live, or asleep with everybody who waited told why."""
         try:
+            self._check_fence()
             while not await self._try_instance(reserved or await self._backend.acquire()):
+                self._check_fence()
                 reserved = None  # it died or refused; how soon the next one comes is the backend's decision
         except MooringError as error:
             self._give_up(error)
@@ -366,16 +370,28 @@ class Link:
             log.exception("no instance could be brought")
             self._give_up(ServerFailed("an instance could not be brought; the log says why", code="internal"))
 
+    def _check_fence(self) -> None:
+        """Raises Unavailable: whoever has the session by now has an instance of its own."""
+        if not self._may_speak():
+            raise Unavailable(FENCED, code="lease_lost")
+
+    def _may_speak(self) -> bool:
+        return self._fence is None or self._fence()
+
     async def _try_instance(self, channel: Channel) -> bool:
         self._channel = channel
         self._taker = cast("CallTaker", channel) if hasattr(channel, "take_call") else None
         self._paused = False
         self._requests = OwnRequests()
         channel.attach(self)
+        if self._fence is not None and isinstance(channel, Guarded):
+            channel.guard(self._may_speak)
         self._go_on_upstream(channel)
         try:
             async with asyncio.timeout(self._policy.handshake_timeout_s):
-                await introduce(channel, self._owner.memory, self._requests, self._id_prefix)
+                await introduce(
+                    channel, self._owner.memory, self._requests, self._id_prefix, self._check_fence
+                )
         except (ServerFailed, TimeoutError) as error:
             reason = error.message if isinstance(error, ServerFailed) else "did not answer initialize in time"
             log.warning("%s cannot take over: %s", named(channel.pid), self._mask(reason))
@@ -416,6 +432,10 @@ class Link:
         """Another goes on with the session there."""
         if (elsewhere := _upstream_of(self._channel)) is not None:
             elsewhere.leave()
+
+    def lose(self) -> None:
+        """Another has the session: what its instance has not been told yet it is not told any more."""
+        self._fence = _never
 
     def _give_up(self, error: MooringError) -> None:
         """No instance can be had now: whoever waits for one is told, at once."""
@@ -508,7 +528,7 @@ class Link:
     def _release(self, channel: Channel, reason: str, *, failed: bool) -> None:
         """To whoever lends instances. Another may go on with the session that it has elsewhere by now."""
         elsewhere = _upstream_of(channel)
-        if elsewhere is not None and self._fence is not None and not self._fence():
+        if elsewhere is not None and not self._may_speak():
             elsewhere.leave()
         self._backend.release(channel, reason, failed=failed)
 
@@ -528,6 +548,10 @@ class Link:
         """Tell everybody who waits that their line will not be sent."""
         for item in self._waiting.take_all():
             self._owner.on_dismissed(item, reason, message)
+
+
+def _never() -> bool:
+    return False
 
 
 def _upstream_of(channel: object) -> Upstream | None:

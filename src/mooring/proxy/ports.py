@@ -11,7 +11,7 @@ from mooring.errors import Unavailable
 from mooring.wire.lines import LongLine
 from mooring.wire.memory import Handshake
 
-__all__ = ["Backend", "Channel", "Discarded", "ExitLike", "Fence", "Receiver", "Upstream", "named"]
+__all__ = ["Backend", "Channel", "Discarded", "ExitLike", "Fence", "Guarded", "Receiver", "Upstream", "named"]
 
 
 def named(pid: int | None) -> str:
@@ -142,6 +142,15 @@ class Upstream(Protocol):
 
 Fence = Callable[[], bool]
 """Is a session still ours, where others may take it over: may anything be said to its instance?"""
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A channel that may say later what it is told now: when there is room, or a way."""
+
+    def guard(self, may_speak: Fence) -> None:
+        """Asked before anything is said from now on; what may not be said yet waits, or is refused."""
+        ...
 
 
 class Backend(Protocol):

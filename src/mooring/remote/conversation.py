@@ -75,6 +75,7 @@ class Conversation:
 
         `tools`: what is known of those of the server, by others who speak with it too.
         """
+        self._endpoint = endpoint
         self._outlet = outlet
         self._on_outcome = on_outcome
         self._policy = policy
@@ -149,6 +150,10 @@ class Conversation:
     def go_on_with(self, session: bytes, handshake: Handshake) -> None:
         """Do not open a session when `initialize` is said, but go on with this one, which went so."""
         self._known = (session, handshake)
+
+    def guard(self, may_speak: Callable[[], bool]) -> None:
+        """Others may have the session by now: no message goes out without a look at that."""
+        self._endpoint.may_speak = may_speak
 
     # What the client says --------------------------------------------------------------------
 

@@ -5,9 +5,11 @@ What was refused so was not executed.
 """
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mooring import __version__
+from mooring.errors import Unavailable
 from mooring.http.client import Client, ClientResponse
 from mooring.remote.policy import RemotePolicy
 from mooring.wire.http import Headers
@@ -69,6 +71,8 @@ class Endpoint:
         self._target = target
         self._policy = policy
         self.credentials = credentials
+        self.may_speak: Callable[[], bool] | None = None
+        """Asked before each message, if others may have the session by now."""
 
     async def post(
         self, line: bytes, headers: Headers, *, head_timeout_s: float | None = None
@@ -102,6 +106,8 @@ class Endpoint:
     async def _request_as(
         self, identity: Headers, method: str, headers: Headers, body: bytes, head_timeout_s: float | None
     ) -> ClientResponse:
+        if method == "POST" and self.may_speak is not None and not self.may_speak():
+            raise Unavailable("another replica may have the session by now", code="lease_lost")
         everything = [*EVERYWHERE, *identity, *headers]
         return await self._client.request(
             method, self._target, everything, body, head_timeout_s=head_timeout_s

@@ -32,4 +32,5 @@ class OldEndpoint(Endpoint):
         """Send a message. No header of this transport says to which session: its address does."""
         if self._mailbox is None:
             raise NotSent("the server has not said where messages go", code="no_stream")
+        self._mailbox.may_speak = self.may_speak
         return await self._mailbox.post(line, [], head_timeout_s=head_timeout_s)

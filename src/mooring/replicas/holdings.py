@@ -261,7 +261,7 @@ class Holdings:
     def _drop(self, session: Session, reason: str) -> None:
         """It is not ours any more: nothing of it is left here, and nothing is written down."""
         session.cut("lease_lost", f"{reason}; whether the call was executed is not known")
-        session.link.leave_upstream()
+        session.link.lose()
         session.link.sleep(reason, reset_by=TAKEN_OVER)
         self._proxy.part(session)
 

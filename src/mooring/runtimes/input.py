@@ -8,6 +8,7 @@ Invariants:
 - Lines are written in order; `position` counts every byte given to `send_line`, written or not.
 - `consumed` never says less than the child may have read: while anybody holds the read end, or
   where the kernel does not tell, everything written counts as read.
+- Where somebody else may have the child's work by now, each write is preceded by a look (`may_write`).
 - The descriptor is closed exactly once; `on_lost` is called once, from the loop, after that.
 """
 
@@ -28,6 +29,8 @@ HIGH_WATER_BYTES = 256 * 1024
 """So much may wait for a child to read it before it counts as not writable."""
 _LARGE_BYTES = 64 * 1024
 """Lines from this size on are written from where they are; smaller ones are joined to one write."""
+_LOOK_AGAIN_S = 0.1
+"""Until what may not be written is looked at again."""
 _NOTHING = memoryview(b"")
 
 
@@ -48,6 +51,8 @@ class InputPipe:
         self._waiting = False
         self._closing = False
         self._held = False
+        self.may_write: Callable[[], bool] | None = None
+        """May what is queued be written now? Otherwise it waits, and goes nowhere once the pipe is closed."""
         self.writable = True
         """Less than the high-water mark is waiting."""
 
@@ -104,7 +109,7 @@ class InputPipe:
         """Send what is queued, then the end of the input."""
         if not self._closing:
             self._close_to_lines()
-            if not self._queue and not self._rest:
+            if (not self._queue and not self._rest) or self._is_forbidden():
                 self._release()
 
     def abort(self) -> None:
@@ -119,6 +124,9 @@ class InputPipe:
     def _flush(self) -> None:
         self._scheduled = False
         if self._descriptor is None:
+            return
+        if self._is_forbidden():
+            self._put_off()
             return
         while self._queue or self._rest:
             piece = self._rest or self._next_piece()
@@ -135,6 +143,17 @@ class InputPipe:
             self._rest = memoryview(piece)[number:] if number < len(piece) else _NOTHING
         self._wrote_all()
 
+    def _is_forbidden(self) -> bool:
+        return self.may_write is not None and not self.may_write()
+
+    def _put_off(self) -> None:
+        if self._closing:
+            self._release()
+            return
+        self._stop_waiting()
+        self._scheduled = True
+        self._loop.call_later(_LOOK_AGAIN_S, self._flush)
+
     def _next_piece(self) -> bytes:
         """What is queued, as one; or a large line alone, which need not be copied."""
         if len(self._queue[0]) >= _LARGE_BYTES:
@@ -149,10 +168,13 @@ class InputPipe:
             self._loop.add_writer(number, self._flush)
         self._relax()
 
-    def _wrote_all(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._waiting and self._descriptor is not None:
             self._waiting = False
             self._loop.remove_writer(self._descriptor.fileno())
+
+    def _wrote_all(self) -> None:
+        self._stop_waiting()
         if self._closing:
             self._release()
         else:

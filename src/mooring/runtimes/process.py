@@ -194,6 +194,10 @@ class ProcessInstance:
         if self._gone.done():
             asyncio.get_running_loop().call_soon(call, receiver.on_gone, self._exited.result())
 
+    def guard(self, may_speak: Callable[[], bool]) -> None:
+        """See `proxy.ports.Guarded`."""
+        self.stdin.may_write = may_speak
+
     @property
     def consumed(self) -> int:
         """Up to which position (see `send`) it has read its input, at most."""

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from mooring.http.client_limits import ClientLimits
 from mooring.proxy.policy import SessionPolicy
-from mooring.proxy.ports import Receiver
+from mooring.proxy.ports import Fence, Receiver
 from mooring.remote.conversation import Conversation
 from mooring.runtimes.output import call
 from mooring.runtimes.stopping import StopOutcome, first_of
@@ -24,7 +24,7 @@ FEW_SESSIONS = 256
 CUT_OFF = "the session with the server was ended"
 OWN_REASONS = frozenset(
     {
-        *("already_initialized", "cancelled", "id_in_use", "message_too_long"),
+        *("already_initialized", "cancelled", "id_in_use", "lease_lost", "message_too_long"),
         *("shutting_down", "too_busy", "too_many_calls"),
     }
 )
@@ -61,6 +61,7 @@ class RemoteInstance:
         self.on_moved: Callable[[], None] = lambda: None
         """See `proxy.ports.Upstream`."""
         self._is_left = False
+        self._may_speak: Fence | None = None
         self._on_ended = on_ended
         self._sent_bytes = 0
         self._conversation: Conversation | None = None
@@ -106,6 +107,8 @@ class RemoteInstance:
         """It can be spoken to."""
         self._conversation = conversation
         conversation.on_moved = self._moved
+        if self._may_speak is not None:
+            conversation.guard(self._may_speak)
 
     def _moved(self) -> None:
         self.on_moved()
@@ -120,6 +123,12 @@ class RemoteInstance:
         """See `proxy.ports.Upstream`."""
         if self._conversation is not None:
             self._conversation.go_on_with(upstream.encode("latin-1"), handshake)
+
+    def guard(self, may_speak: Fence) -> None:
+        """See `proxy.ports.Guarded`."""
+        self._may_speak = may_speak
+        if self._conversation is not None:
+            self._conversation.guard(may_speak)
 
     def leave(self) -> None:
         """See `proxy.ports.Upstream`."""

@@ -32,6 +32,8 @@ HIGH_WATER_BYTES = 256 * 1024
 HELD_BYTES = 64 * 1024
 """Of stdout that nobody wants to hear now: as much as a pipe holds."""
 _TRANSPORT_BYTES = 64 * 1024
+_LOOK_AGAIN_S = 0.1
+"""Until what may not be written is looked at again."""
 
 
 class Attachment(asyncio.Protocol):
@@ -62,6 +64,8 @@ class Attachment(asyncio.Protocol):
         self._blocked = False
         self._closing = False
         self._held = False
+        self.may_write: Callable[[], bool] | None = None
+        """May what is queued be written now? Otherwise it waits, and goes nowhere once that is closed."""
         # From it
         self._splitter = FrameSplitter()
         self._decoder = LineDecoder(max_line_bytes, unfinished)
@@ -130,6 +134,12 @@ class Attachment(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing() or self._held or self._blocked:
             return
+        if self._queue and self.may_write is not None and not self.may_write():
+            if not self._closing:
+                self._scheduled = True
+                self._loop.call_later(_LOOK_AGAIN_S, self._flush)
+                return
+            self._queue.clear()
         if self._queue:
             piece = b"".join(self._queue) if len(self._queue) > 1 else self._queue[0]
             self._queue.clear()

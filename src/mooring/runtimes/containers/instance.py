@@ -233,6 +233,10 @@ class ContainerInstance:
         if self._gone.done():
             asyncio.get_running_loop().call_soon(call, receiver.on_gone, self._exited.result())
 
+    def guard(self, may_speak: Callable[[], bool]) -> None:
+        """See `proxy.ports.Guarded`."""
+        self.channel.may_write = may_speak
+
     @property
     def consumed(self) -> int:
         """Up to which position (see `send`) it has read its input, at most."""

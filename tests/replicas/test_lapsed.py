@@ -1,0 +1,145 @@
+"""A replica without its lease says nothing to a server: also not what it was to say before it lapsed."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from mooring.remote.options import RemoteOptions
+from mooring.replicas.membership import Membership
+from tests.e2e.replicas.conftest import ledger
+from tests.faults.test_remote_server import CALL, Elsewhere
+from tests.hosting import Host
+from tests.integration.test_sharing import readyz
+from tests.ledger import Ledger
+from tests.mcp_client import McpClient, client_of
+from tests.raw_server import raw_server
+from tests.replicas.stores import Server
+from tests.replicas.test_bounds import opened, replica, server
+from tests.support import alive, until, within
+
+__all__ = ["ledger", "server"]
+
+
+class Lapse:
+    """For as long as `is_on`, no replica has a lease as far as it knows itself."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_on = False
+        holds = Membership.holds
+        monkeypatch.setattr(Membership, "holds", lambda member: not self.is_on and holds(member))
+
+
+@pytest.fixture
+def lapse(monkeypatch: pytest.MonkeyPatch) -> Lapse:
+    return Lapse(monkeypatch)
+
+
+async def in_flight(host: Host, calls: int) -> None:
+    async with within():
+        while (await readyz(host))["calls_in_flight"] < calls:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_server_that_ends_has_no_successor(server: Server, lapse: Lapse) -> None:
+    """Not even for a call that it had not read, and that was not executed."""
+    async with replica(server) as host, McpClient(host.port) as client:
+        await client.initialize()
+        pid = await client.pid()
+        assert "result" in await client.ask("x/stall")
+        calling = asyncio.create_task(client.ask("x/pid"))
+        await in_flight(host, 1)
+        lapse.is_on = True
+        os.kill(pid, signal.SIGKILL)
+        async with within():
+            error = (await calling)["error"]
+        assert error["data"] == {"reason": "lease_lost", "retryable": True}
+        assert not host.events("session_recovered")
+        lapse.is_on = False
+        assert await client.pid() != pid
+        assert host.events("session_recovered")
+
+
+async def test_what_waits_behind_a_full_pipe_is_not_written(
+    server: Server, lapse: Lapse, ledger: Ledger
+) -> None:
+    """It is, when the lease is there again and nobody has taken the session."""
+    async with replica(server, argv=ledger.command, spare=0) as host, McpClient(host.port) as client:
+        await client.initialize()
+        pid = (await client.result("x/mark", {"mark": "before"}))["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        filling = asyncio.create_task(client.ask("x/any", {"filler": "x" * 100_000}))
+        await in_flight(host, 1)
+        behind = asyncio.create_task(client.ask("x/mark", {"mark": "behind"}))
+        await in_flight(host, 2)
+        lapse.is_on = True
+        os.kill(pid, signal.SIGCONT)
+        await asyncio.wait([behind], timeout=1.0)
+        assert not ledger.has("behind")
+        lapse.is_on = False
+        async with within():
+            assert (await behind)["result"]["mark"] == "behind"
+            await filling
+    assert ledger.marks() == {"before": 1, "behind": 1}
+
+
+async def test_of_a_session_that_another_has_nothing_is_written_any_more(
+    server: Server, ledger: Ledger
+) -> None:
+    """Although we have our lease: Redis had failed over, say, and lost that the session was ours again."""
+    async with (
+        opened(server.port) as store,
+        replica(server, argv=ledger.command, touch_s=0.2) as host,
+        McpClient(host.port) as client,
+    ):
+        await client.initialize()
+        pid = (await client.result("x/mark", {"mark": "before"}))["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        calls = [client.request("x/any", {"filler": "x" * 100_000}), client.request("x/mark", {"mark": "it"})]
+        cut = []
+        for n, call in enumerate(calls):
+            cut.append(asyncio.create_task(client.raw("POST", call)))
+            await in_flight(host, n + 1)
+        place = await store.find(client.session)
+        assert place is not None
+        assert await store.claim(client.session, place, "ghost", 60.0)
+        await host.logged("session_lost_to_another")
+        os.kill(pid, signal.SIGCONT)
+        await until(lambda: not alive(pid))
+        async with within():
+            await asyncio.gather(*cut)
+    assert ledger.marks() == {"before": 1}
+
+
+class Forgetful(Elsewhere):
+    """Hears nothing of the lapse, which begins while a session is opened there."""
+
+    def __init__(self, lapse: Lapse) -> None:
+        super().__init__()
+        self._lapse = lapse
+        self.has_forgotten = False
+
+    def _open(self, id: int | str) -> bytes:
+        self._lapse.is_on = self.has_forgotten
+        return super()._open(id)
+
+    def forget(self) -> None:
+        self.known = set()
+        self.has_forgotten = True
+
+
+async def test_what_waits_for_a_server_elsewhere_is_not_sent(server: Server, lapse: Lapse) -> None:
+    script = Forgetful(lapse)
+    async with (
+        raw_server(script) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as host,
+        client_of(host.port) as client,
+    ):
+        assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+        script.forget()
+        refused = await client.ask(CALL, {"name": "x", "arguments": {}})
+        assert refused["error"]["data"] == {"reason": "lease_lost", "retryable": True}
+        # The first; and the one that was refused, since it named the session that was forgotten.
+        assert len(await elsewhere.count(2, CALL)) == 2
+        lapse.is_on = script.has_forgotten = False

@@ -126,6 +126,9 @@ class Nobody:
     async def promise_rest(self, replica: Replica, incarnation: str) -> bool:
         return False
 
+    async def holds(self, replica: Replica, incarnation: str) -> bool:
+        return False
+
 
 @asynccontextmanager
 async def member(
@@ -140,6 +143,7 @@ async def member(
         neighbours=Nobody(),
         on_reborn=on_reborn,
         on_look=nothing,
+        is_named=lambda name: False,
     )
     await membership.begin()
     try:

@@ -14,7 +14,7 @@ from mooring.wire.sse import EventDecoder
 from tests.mcp_client import McpClient
 from tests.raw_server import Asked, Wire, answer, raw_server
 from tests.replicas.stores import Server
-from tests.replicas.test_bounds import forwarding, nothing, opened, replica, server
+from tests.replicas.test_bounds import Nobody, forwarding, nothing, opened, replica, server
 from tests.replicas.test_releasing import HELLO
 from tests.support import within
 
@@ -63,11 +63,6 @@ async def test_a_session_that_gives_way_goes_on_elsewhere_though_redis_had_lost_
         assert answered.status == 200
 
 
-class NoNeighbours:
-    async def promise_rest(self, replica: Replica, incarnation: str) -> bool:
-        return False
-
-
 @pytest.mark.parametrize("lost", ["epoch", "replicas"])
 async def test_what_redis_has_lost_alone_is_told_again(lost: str, server: Server) -> None:
     """Otherwise every session that is not there might be one that it has lost."""
@@ -82,9 +77,10 @@ async def test_what_redis_has_lost_alone_is_told_again(lost: str, server: Server
             policy,
             Replica("http://127.0.0.1:1"),
             clock=time.monotonic,
-            neighbours=NoNeighbours(),
+            neighbours=Nobody(),
             on_reborn=reborn,
             on_look=nothing,
+            is_named=lambda name: False,
         )
         await member.begin()
         try:

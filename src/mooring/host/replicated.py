@@ -228,6 +228,7 @@ async def _join(
         neighbours=forwarding,
         on_reborn=go_on,
         on_look=agree_on_key,
+        is_named=holdings.is_named,
     )
     front = Front(
         local,

@@ -240,6 +240,8 @@ class Front:
             try:
                 replica = await self._alive(owner)
                 if replica is None:
+                    if await self._membership.is_refilling():
+                        raise StoreUnavailable("it has lost what it knew, and is being told again")
                     self._local(exchange)
                     return
                 if await self._hand_to(owner, replica, exchange):

@@ -228,6 +228,10 @@ class Holdings:
         self._wake.set()
         return True
 
+    def is_named(self, name: str) -> bool:
+        """Is a session here that names this replica so, for as long as it lives?"""
+        return any(id.endswith(SEPARATOR + name) for id in self._proxy.sessions)
+
     # Letting go of all
 
     @property

@@ -41,12 +41,17 @@ class Neighbours(Protocol):
         """Does it see no Redis either, and leave our sessions alone?"""
         ...
 
+    async def holds(self, replica: Replica, incarnation: str) -> bool:
+        """Does it live, and was that one of its names?"""
+        ...
+
 
 class Membership:
     """`on_reborn(is_empty)` is awaited when the name has changed: what was held under another is to be had
     again.
 
     `is_empty`: Redis has lost all it knew. `on_look` is awaited whenever it is seen what Redis still knows.
+    `is_named` tells whether something here is found by a name that we had.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class Membership:
         neighbours: Neighbours,
         on_reborn: Callable[[bool], Awaitable[None]],
         on_look: Callable[[], Awaitable[None]],
+        is_named: Callable[[str], bool],
     ) -> None:
         """`clock` counts suspension."""
         self.replica = replica
@@ -77,6 +83,7 @@ class Membership:
         self._neighbours = neighbours
         self._on_reborn = on_reborn
         self._on_look = on_look
+        self._is_named = is_named
         self._lease = Lease(policy.holder_s, clock)
         self._is_settled = False
         self._is_leaving = False
@@ -86,6 +93,9 @@ class Membership:
         self._promised: dict[str, float] = {}
         """Until when we leave the sessions of these alone."""
         self._dead_since: dict[str, float] = {}
+        self._former: dict[str, float] = {}
+        """Names that we had, and by which we are still found, since when we have another."""
+        self._forgetting: asyncio.Task[None] | None = None
         self._known: dict[str, Replica] = {}
         self._turns = 0
         self._task: asyncio.Task[None] | None = None
@@ -113,9 +123,10 @@ class Membership:
         self._lease.lapse()
         # Of several questions at once, one that fails by being cancelled hides that all were.
         self._is_leaving = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in (self._task, self._forgetting):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         try:
             await self._store.retire(self.name)
         except StoreUnavailable as error:
@@ -217,6 +228,8 @@ class Membership:
         """Under this name we own nothing any more."""
         self._is_settled = False
         self._lease.lapse()
+        if self.name in self.names:
+            self._former[self.name] = self._clock()
         log.warning(
             "the lease of this replica was lost: it goes on under another name, with what is still its own",
             extra={"event": "lease_lost"},
@@ -248,9 +261,10 @@ class Membership:
 
     async def _look_around(self) -> None:
         known = self._known = await self._store.replicas()
-        if self.name not in known:  # lost, with the one node of a cluster that had it, say
-            await self._store.tell_address(self.name, self.replica)
-            known[self.name] = self.replica
+        for name in {self.name, *self._former} - known.keys():
+            # Lost, with the one node of a cluster that had it, say; or with everything.
+            await self._store.tell_address(name, self.replica)
+            known[name] = self.replica
         if (epoch := await self._store.epoch(self._epoch)) != self._epoch:  # that too
             self._epoch, self._refilled_at = epoch, self._clock() + self._policy.lease_s
         await self._on_look()
@@ -263,11 +277,35 @@ class Membership:
         for name in dead:
             self.on_dead(name)
         self._dead_since = {name: self._dead_since.get(name, now) for name in dead}
-        for name, since in list(self._dead_since.items()):
-            if now - since >= self._policy.remembered_s:
-                await self._store.forget(name)
-                del self._dead_since[name]
+        self._former = {
+            name: since
+            for name, since in self._former.items()
+            if not self._is_old(since) or self._is_named(name)
+        }
+        old = [name for name, since in self._dead_since.items() if self._is_old(since)]
+        if old and (self._forgetting is None or self._forgetting.done()):
+            self._forgetting = asyncio.create_task(self._forget(old), name="forgetting replicas")
         self._promised = {name: until for name, until in self._promised.items() if until > now}
+
+    def _is_old(self, since: float) -> bool:
+        """Does nobody come any more who knows it from then, unless for what is open for so long?"""
+        return self._clock() - since >= self._policy.remembered_s
+
+    async def _forget(self, names: list[str]) -> None:
+        """Those by which nobody is found."""
+        for name in names:
+            if name in self._former or (
+                name not in self.names
+                and (replica := self._known.get(name)) is not None
+                and await self._neighbours.holds(replica, name)
+            ):
+                self._dead_since[name] = self._clock()
+                continue
+            try:
+                await self._store.forget(name)
+            except StoreUnavailable:
+                return  # it is seen again
+            self._dead_since.pop(name, None)
 
     def _note_trouble(self, error: StoreUnavailable) -> None:
         if self.trouble is None:

@@ -1,0 +1,92 @@
+"""A replica that lapsed goes on under another name; what names it by an earlier one is found all the same."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mooring.replicas.forwarding import Forwarding
+from mooring.replicas.records import Replica
+from tests.hosting import Host
+from tests.integration.test_sharing import readyz
+from tests.mcp_client import McpClient, Stream
+from tests.replicas.stores import Server
+from tests.replicas.test_bounds import opened, replica, server
+from tests.replicas.test_releasing import HELLO, knows_another
+from tests.support import until, within
+
+__all__ = ["server"]
+
+
+async def name_of(host: Host) -> str:
+    return str((await readyz(host))["replicas"]["replica"])
+
+
+@asynccontextmanager
+async def listening(reading: Host, writing: Host) -> AsyncIterator[tuple[McpClient, Stream]]:
+    """A client of HTTP+SSE, whose stream is at one replica, and whose messages come to another."""
+    async with McpClient(reading.port, path="/sse") as client:
+        stream = await client.stream()
+        endpoint = await stream.event()
+        assert endpoint is not None
+        client.path, client.port = endpoint.data, writing.port
+        assert (await client.raw("POST", client.request("initialize", HELLO))).status == 202
+        assert "result" in await stream.message()
+        yield client, stream
+
+
+async def is_heard(client: McpClient, stream: Stream) -> None:
+    assert (await client.raw("POST", client.request("x/pid"))).status == 202
+    assert "result" in await stream.message()
+
+
+async def test_its_old_name_is_written_down_again_when_redis_has_lost_everything(server: Server) -> None:
+    async with (
+        opened(server.port) as store,
+        replica(server, lease_s=1.0) as here,
+        replica(server, lease_s=1.0) as there,
+    ):
+        await knows_another(there)
+        names = {await name_of(here), await name_of(there)}
+        async with listening(here, there) as (client, stream):
+            await store._client.flushall()
+            await is_heard(client, stream)
+            async with within():
+                while not (
+                    names | {await name_of(here), await name_of(there)} <= (await store.replicas()).keys()
+                ):
+                    await is_heard(client, stream)
+            assert not names & {await name_of(here), await name_of(there)}
+            await is_heard(client, stream)
+            stream.reset()
+
+
+async def test_a_name_is_forgotten_when_nothing_is_found_by_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    holds = Forwarding.holds
+
+    async def asks(forwarding: Forwarding, at: Replica, incarnation: str) -> bool:
+        asked.append(incarnation)
+        return await holds(forwarding, at, incarnation)
+
+    monkeypatch.setattr(Forwarding, "holds", asks)
+    async with (
+        opened(server.port) as store,
+        replica(server, lease_s=1.0, remembered_s=0.1) as here,
+        replica(server, lease_s=1.0, remembered_s=0.1) as there,
+    ):
+        await knows_another(there)
+        name = await name_of(here)
+        async with listening(here, there) as (client, stream):
+            await store._client.delete(store._keys.lease(name))
+            await here.logged("lease_lost")
+            asked.clear()
+            await until(lambda: asked.count(name) > 2)
+            await is_heard(client, stream)
+            stream.reset()
+        async with within():
+            while name in await store.replicas():
+                await asyncio.sleep(0.05)

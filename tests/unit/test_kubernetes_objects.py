@@ -34,6 +34,41 @@ def test_all_that_is_needed_is_there() -> None:
     assert of_kind(objects, "ServiceAccount")["automountServiceAccountToken"] is False
     assert pod(objects)["automountServiceAccountToken"] is False
     assert [one["spec"].get("clusterIP") for one in objects if one["kind"] == "Service"] == [None, "None"]
+    # A replica that drains is no longer ready, and the others still have something to say to it.
+    told = [one["spec"].get("publishNotReadyAddresses") for one in objects if one["kind"] == "Service"]
+    assert told == [None, True]
+
+
+def test_nodes_can_be_drained_and_replicas_are_spread_over_them() -> None:
+    objects = manifests(*LARGE, *LARGE_COMMAND)
+    budget = of_kind(objects, "PodDisruptionBudget")["spec"]
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+    [spread] = pod(objects)["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["maxSkew"]) == ("kubernetes.io/hostname", 1)
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one node for all is better than none"
+
+
+@pytest.mark.parametrize(
+    ("words", "resources", "scratch"),
+    [
+        ((), {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}}, "2Gi"),
+        (
+            ("--cpu", "250m:2", "--memory", "1Gi", "--scratch", "500Mi"),
+            {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "2"}},
+            "500Mi",
+        ),
+        (
+            ("--cpu", "1.5", "--memory", "64Mi"),
+            {"requests": {"cpu": "1.5", "memory": "64Mi"}},
+            "2Gi",
+        ),
+    ],
+)
+def test_how_much_a_pod_has(words: tuple[str, ...], resources: object, scratch: str) -> None:
+    objects = manifests("x", "--image", "a", *words, "--", "sh")
+    assert container(objects)["resources"] == resources
+    volumes = {one["name"]: one.get("emptyDir") for one in pod(objects)["volumes"]}
+    assert (volumes["home"], volumes["tmp"]) == ({"sizeLimit": scratch}, {"sizeLimit": scratch})
 
 
 def test_the_command_line_is_this_one() -> None:
@@ -108,6 +143,12 @@ def test_probes() -> None:
     paths = {name: only[name]["httpGet"]["path"] for name in only if name.endswith("Probe")}
     assert paths == {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
     assert {only[name]["httpGet"]["port"] for name in paths} == {only["ports"][0]["name"]}
+    numbers = {
+        name: tuple(only[name][what] for what in ("periodSeconds", "failureThreshold", "timeoutSeconds"))
+        for name in paths
+    }
+    # A minute to begin, half a minute without a word before it is killed, six seconds to take it out.
+    assert numbers == {"startupProbe": (1, 60, 5), "livenessProbe": (10, 3, 5), "readinessProbe": (3, 2, 5)}
 
 
 @pytest.mark.parametrize(

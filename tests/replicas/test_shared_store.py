@@ -189,10 +189,11 @@ async def test_events_are_kept_in_order_and_their_end_is_known(store: SharedStor
     assert (stored.first, stored.messages, stored.ids, stored.finished) == (1, [], '["a",7]', False)
     await store.append([Event("s1", "p1", n, b"m%d" % n) for n in (1, 2, 3)], [], TTL_S)
     await store.append([Event("s1", "p1", 3, b"m3")], [], TTL_S)  # said twice
-    await store.append([Event("s1", "p1", 3, b"", is_last=True)], [("s1", "p1", 2)], TTL_S)
+    await store.append([Event("s1", "p1", 3, b"", is_last=True)], [("s1", "p1", range(1, 2))], TTL_S)
     stored = await store.stream("s1", "p1")
     assert stored is not None
     assert (stored.first, stored.messages, stored.finished) == (2, [b"m2", b"m3"], True)
+    assert stored.ids == '["a",7]'
 
 
 async def test_what_comes_before_a_hole_is_not_replayed(store: SharedStore) -> None:

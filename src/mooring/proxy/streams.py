@@ -121,6 +121,7 @@ class EventStream:
         "finished",
         "ids",
         "log",
+        "oldest_stored",
         "priming",
         "resumable",
         "sent",
@@ -146,6 +147,8 @@ class EventStream:
         self.sent = 0
         self.stored = 0
         """With a vault: up to which event it has them."""
+        self.oldest_stored = 1
+        """With a vault: it may still have this one, and has none of those before."""
         self.unsent_bytes = 0
         self.finished = False
         self.ended_at: float | None = None
@@ -417,6 +420,7 @@ class Streams:
         stream = self._make(EventStream, passed.name)
         stream.log = EventLog.resumed(passed.name, passed.last, passed.kept)
         stream.sent, stream.ids, stream.stored = passed.sent, tuple(passed.ids), passed.last
+        stream.oldest_stored = stream.log.oldest
         stream.finished, stream.ended_at = passed.finished, passed.ended_at
         kinds = (self._standalone, self._under_way, self._ended)
         kinds[passed.kind][passed.name] = stream

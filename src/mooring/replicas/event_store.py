@@ -36,7 +36,7 @@ class EventStore:
         self._holds = holds
         self._policy = policy
         self._queue: list[tuple[EventStream, Event]] = []
-        self._forgotten: dict[tuple[str, str], int] = {}
+        self._forgetting: dict[EventStream, str] = {}
         self._queued_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._is_failing = False
@@ -62,9 +62,9 @@ class EventStore:
                 return
         self.put(stream, end)
 
-    def forget(self, session: str, stream: str, oldest: int) -> None:
-        """Events before that one are not kept any more."""
-        self._forgotten[session, stream] = oldest
+    def forget(self, session: str, stream: EventStream) -> None:
+        """Its oldest events are not kept any more."""
+        self._forgetting[stream] = session
         self._wake()
 
     def _wake(self) -> None:
@@ -76,31 +76,37 @@ class EventStore:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("events could not be stored", exc_info=error)
-        if (self._queue or self._forgotten) and not self._is_closed:  # said between its end and this
+        if (self._queue or self._forgetting) and not self._is_closed:  # said between its end and this
             self._wake()
 
     async def _run(self) -> None:
         await asyncio.sleep(0)  # all that is said in this turn goes together
-        while self._queue or self._forgotten:
+        while self._queue or self._forgetting:
             batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
-            forgotten, self._forgotten = self._forgotten, {}
+            forgetting: dict[EventStream, str] = {}
+            if not self._queue:  # what is still on its way cannot be taken back
+                forgetting, self._forgetting = self._forgetting, {}
             self._queued_bytes -= sum(len(event.data) for _, event in batch)
             try:
-                await self._store_batch([event for _, event in batch], forgotten)
+                await self._store_batch([event for _, event in batch], forgetting)
             finally:  # nobody waits for ever
                 self._let_go(batch)
 
-    async def _store_batch(self, events: list[Event], forgotten: dict[tuple[str, str], int]) -> None:
+    async def _store_batch(self, events: list[Event], forgetting: dict[EventStream, str]) -> None:
         # Redis may not keep up with what is said: what waits must not grow.
         is_behind = self._is_failing and self._queued_bytes > self._policy.max_unstored_bytes
         if is_behind or not self._holds():
             self.unstored += len(events)
             return
-        trims = [(session, stream, oldest) for (session, stream), oldest in forgotten.items()]
+        oldest = {stream: stream.log.oldest for stream in forgetting}
+        forgotten = [
+            (session, stream.log.stream, range(stream.oldest_stored, oldest[stream]))
+            for stream, session in forgetting.items()
+        ]
         try:
             async with asyncio.timeout(self._policy.event_s):
                 policy = self._policy
-                await self._store.append(events, trims, policy.ended_stream_s, policy.open_stream_s)
+                await self._store.append(events, forgotten, policy.ended_stream_s, policy.open_stream_s)
         except (StoreUnavailable, TimeoutError) as error:
             self.unstored += len(events)
             if not self._is_failing:
@@ -111,6 +117,8 @@ class EventStore:
                 )
             self._is_failing = True
         else:
+            for stream, n in oldest.items():
+                stream.oldest_stored = n
             self.stored += len(events)
             self._is_failing = False
 
@@ -151,4 +159,4 @@ class SessionEvents:
 
     def forget(self, stream: EventStream) -> None:
         """The oldest ones are given up."""
-        self._store.forget(self._session, stream.log.stream, stream.log.oldest)
+        self._store.forget(self._session, stream)

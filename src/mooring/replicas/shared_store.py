@@ -353,11 +353,11 @@ class SharedStore:
     async def append(
         self,
         events: Iterable[Event],
-        forgotten: Iterable[tuple[str, str, int]],
+        forgotten: Iterable[tuple[str, str, range]],
         ttl_s: float,
         open_ttl_s: float | None = None,
     ) -> None:
-        """Store events, in order; `forgotten`: session, stream and the oldest event that is still kept.
+        """Store events, in order; `forgotten`: session, stream and the numbers of those not kept any more.
 
         A stream is kept for `ttl_s` after its end, and for `open_ttl_s` while it may still have one.
         """
@@ -373,8 +373,9 @@ class SharedStore:
             # Its end may be said alone, after the last event.
             pipe.xadd(key, fields or {b"b": b"1"}, id=f"{event.n}-{1 if event.data or not event.n else 2}")
             touched[key] = ttl_s if event.is_last or open_ttl_s is None else open_ttl_s
-        for session, stream, oldest in forgotten:
-            pipe.xtrim(self._keys.stream(session, stream), minid=f"{oldest}-1", approximate=False)
+        for session, stream, numbers in forgotten:
+            # Not all before a number: the 0th says which calls the stream answers.
+            pipe.xdel(self._keys.stream(session, stream), *(f"{n}-1" for n in numbers))
         for key, kept_s in touched.items():
             pipe.pexpire(key, int(kept_s * 1000))
         results = await self._ask(pipe.execute(raise_on_error=False))

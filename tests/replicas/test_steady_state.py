@@ -8,6 +8,7 @@ import pytest
 from mooring.replicas.lease import suspending_clock
 from mooring.replicas.shared_store import SharedStore
 from tests.e2e.mooring import LINUX_ONLY
+from tests.integration.test_host_pages import samples
 from tests.integration.test_sharing import readyz
 from tests.mcp_client import McpClient
 from tests.replicas.stores import Server
@@ -91,6 +92,7 @@ async def test_a_replica_whose_machine_slept_holds_nothing_until_redis_says_so(
         assert (await readyz(host))["replicas"]["holds_lease"]
         slept_s = LONG_S
         assert not (await readyz(host))["replicas"]["holds_lease"]
+        assert (await samples(host))["replica_holds_lease"] == 0
         async with within():
             await client.pid()  # somebody needs to know: Redis has kept it
         assert (await readyz(host))["replicas"]["holds_lease"]

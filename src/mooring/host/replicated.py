@@ -22,6 +22,7 @@ from mooring.replicas.event_store import EventStore
 from mooring.replicas.forwarding import Forwarding
 from mooring.replicas.front import Front
 from mooring.replicas.holdings import Holdings
+from mooring.replicas.latency import BUCKETS_S
 from mooring.replicas.lease import suspending_clock
 from mooring.replicas.membership import Membership
 from mooring.replicas.policy import ReplicaPolicy
@@ -117,9 +118,14 @@ class Replicated:
         tell.counter(
             "events_unstored_total", "Events sent without being stored.", [({}, self._events.unstored)]
         )
-        tell.counter("redis_commands_total", "Questions to Redis.", [({}, latency.commands)])
-        tell.counter("redis_failures_total", "Those that it did not answer.", [({}, latency.failures)])
-        tell.counter("redis_seconds_total", "Time that they took.", [({}, round(latency.seconds, 6))])
+        tell.histogram(
+            "redis_duration_seconds",
+            "Time to the answer of Redis, of many commands that were sent together too.",
+            BUCKETS_S,
+            latency.buckets,
+            latency.sum_s,
+        )
+        tell.counter("redis_failures_total", "Questions that Redis did not answer.", [({}, latency.failures)])
 
     def hang_up(self) -> None:
         """Other replicas hear that no more is taken."""

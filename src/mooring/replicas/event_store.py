@@ -107,20 +107,25 @@ class EventStore:
             async with asyncio.timeout(self._policy.event_s):
                 policy = self._policy
                 await self._store.append(events, forgotten, policy.ended_stream_s, policy.open_stream_s)
-        except (StoreUnavailable, TimeoutError) as error:
-            self.unstored += len(events)
-            if not self._is_failing:
-                log.warning(
-                    "events are sent without being stored: they cannot be asked for at another replica (%s)",
-                    error.message if isinstance(error, StoreUnavailable) else "Redis is slow",
-                    extra={"event": "events_unstored"},
-                )
-            self._is_failing = True
+        except TimeoutError:
+            self._failed(len(events), self._store.late(self._policy.event_s))
+        except StoreUnavailable as error:
+            self._failed(len(events), error)
         else:
             for stream, n in oldest.items():
                 stream.oldest_stored = n
             self.stored += len(events)
             self._is_failing = False
+
+    def _failed(self, count: int, error: StoreUnavailable) -> None:
+        self.unstored += count
+        if not self._is_failing:
+            log.warning(
+                "events are sent without being stored: they cannot be asked for at another replica (%s)",
+                error.message,
+                extra={"event": "events_unstored"},
+            )
+        self._is_failing = True
 
     def _let_go(self, batch: list[tuple[EventStream, Event]]) -> None:
         last = {stream: event.n for stream, event in batch}  # once for each: it sends all that it may

@@ -222,7 +222,7 @@ class Membership:
             async with asyncio.timeout(wait_s):
                 return await work
         except TimeoutError:
-            raise StoreUnavailable(f"no answer within {wait_s:g} s") from None
+            raise self._store.late(wait_s) from None
 
     async def _lapse(self) -> None:
         """Under this name we own nothing any more."""

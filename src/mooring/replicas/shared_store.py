@@ -23,6 +23,7 @@ from redis.exceptions import (
 )
 
 from mooring.errors import UserError
+from mooring.replicas.latency import Latency
 from mooring.replicas.records import (
     Keys,
     Replica,
@@ -140,17 +141,6 @@ class StoredStream(NamedTuple):
     finished: bool
 
 
-class Latency:
-    """How long Redis takes."""
-
-    __slots__ = ("commands", "failures", "seconds")
-
-    def __init__(self) -> None:
-        self.commands = 0
-        self.failures = 0
-        self.seconds = 0.0
-
-
 class SharedStore:
     """Of one workload."""
 
@@ -166,20 +156,23 @@ class SharedStore:
 
     async def _ask(self, answer: Awaitable[Got], wait_s: float | None = None) -> Got:
         begun = time.perf_counter()
-        self.latency.commands += 1
         try:
             async with asyncio.timeout(wait_s or self._wait_s):
                 return await answer
         except TimeoutError:
-            raise self._failed(f"no answer within {wait_s or self._wait_s:g} s") from None
+            raise self.late(wait_s or self._wait_s) from None
         except (RedisError, RedisClusterException, OSError) as error:
             raise self._failed(_in_words(error)) from error
         finally:
-            self.latency.seconds += time.perf_counter() - begun
+            self.latency.took(time.perf_counter() - begun)
 
     def _failed(self, why: str) -> StoreUnavailable:
         self.latency.failures += 1
         return StoreUnavailable(why)
+
+    def late(self, wait_s: float) -> StoreUnavailable:
+        """It was given up after so long; here, or by whoever cannot wait as long as we do."""
+        return self._failed(f"no answer within {wait_s:g} s")
 
     async def check(self) -> None:
         """Can it be used at all? Raises UserError if that is not a matter of time, else StoreUnavailable."""

@@ -36,11 +36,12 @@ async def test_a_server_behind_a_proxy_that_wants_to_know_who_asks(
     lacks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutual = Mutual(tmp_path)
-    shown: dict[str, Path] = (
-        {} if lacks == "client_cert" else {"client_cert": mutual.cert, "client_key": mutual.key}
+    remote = RemoteOptions(
+        url=f"https://{NAME}/mcp",
+        ca_file=None if lacks == "ca_file" else mutual.ca_file,
+        client_cert=None if lacks == "client_cert" else mutual.cert,
+        client_key=None if lacks == "client_cert" else mutual.key,
     )
-    if lacks != "ca_file":
-        shown["ca_file"] = mutual.ca_file
     async with (
         raw_server(Elsewhere(), mutual.tls) as server,
         forward_proxy(upstream_test=server.port) as proxy,
@@ -49,7 +50,6 @@ async def test_a_server_behind_a_proxy_that_wants_to_know_who_asks(
             monkeypatch.delenv(name, raising=False)
         if lacks != "proxy":
             monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        remote = RemoteOptions(url=f"https://{NAME}/mcp", **shown)
         async with hosting(remote=remote) as host:
             if lacks:
                 await host.logged("unreachable")

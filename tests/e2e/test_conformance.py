@@ -113,12 +113,15 @@ async def test_a_handshake_server_passes_all_that_needs_no_modern_tools(tmp_path
 
 
 @pytest.mark.parametrize("suite", ["pending", pytest.param("all", marks=pytest.mark.slow)])
-async def test_nothing_that_passes_directly_is_lost(suite: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("serving", [through_mooring, through_mooring_over_http])
+async def test_nothing_that_passes_directly_is_lost(
+    suite: str, serving: Callable[[], AbstractAsyncContextManager[str]], tmp_path: Path
+) -> None:
     """Required or not; `pending` has nearly all that no revision requires."""
     parts.require("npm", "node", "sdk-2")
     async with fixture_over_http() as url:
         direct = await examine_suite(url, suite, tmp_path / "direct")
-    async with through_mooring() as url:
+    async with serving() as url:
         through = await examine_suite(url, suite, tmp_path / "through")
     assert direct["http-custom-header-server-validation"].passed
     for name, scenario in direct.items():

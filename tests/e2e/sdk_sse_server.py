@@ -1,4 +1,7 @@
-"""A server of the Python SDK 1 on HTTP+SSE, run by that SDK's Python: `sdk_sse_server.py PORT`."""
+"""A server of the Python SDK 1, run by that SDK's Python: `sdk_sse_server.py PORT [streamable-http]`.
+
+On HTTP+SSE, unless told otherwise.
+"""
 
 import asyncio
 import sys
@@ -27,4 +30,4 @@ async def count_to(number: int, ctx: Context) -> str:
 
 for tool in (add, hang, count_to):
     server.add_tool(tool)
-server.run(transport="sse")
+server.run(transport="streamable-http" if "streamable-http" in sys.argv else "sse")

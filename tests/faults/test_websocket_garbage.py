@@ -1,8 +1,10 @@
 """WebSocket peers that break the rules, send too much, too slowly, or do not read: each costs only itself."""
 
 import asyncio
+import ssl
 
 import pytest
+import trustme
 
 from mooring.http.limits import Limits
 from mooring.http.reader import FREE_BODY_BYTES
@@ -160,6 +162,34 @@ async def test_who_never_says_anything_is_sent_away() -> None:
         assert (await _after_pings(peer)).code == 1008
         # It does not answer the goodbye either.
         assert await peer.at_end()
+
+
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("how", ["reads our goodbye", "reads nothing", "answers, and does not go"])
+@on_both_loops
+async def test_who_does_not_do_its_part_of_the_end_is_cut(is_tls: bool, how: str) -> None:
+    """Nothing else would end it for an hour: neither a write that stalls, nor the goodbyes of TLS."""
+    app, limits = Sockets(), Limits(linger_timeout_s=0.1, write_stall_timeout_s=3600.0)
+    authority, trust = trustme.CA(), ssl.create_default_context()
+    authority.configure_trust(trust)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    async with serving(app, limits=limits, tls=server if is_tls else None) as served, within():
+        peer = await served.peer(tls=trust if is_tls else None)
+        await opened(peer)
+        await until(lambda: app.open)
+        [socket] = app.open
+        if how == "reads nothing":
+            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            while socket.writable:
+                socket.send(b"x" * 65_536)
+        socket.close(1000, "")
+        if how != "reads nothing":
+            assert (await read_frame(peer.reader)).opcode == CLOSE
+            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        if how == "answers, and does not go":
+            peer.send(goodbye(1000))
+        await until(lambda: served.listener.connections == 0)
 
 
 async def _after_pings(peer: Peer) -> Frame:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -84,6 +85,8 @@ class Harness:
         self.policy = policy
         self._stack = contextlib.AsyncExitStack()
         self.port = 0
+        self.trust: ssl.SSLContext | None = None
+        """Of those who dial it, if it speaks TLS."""
         self._relay: Relay | None = None
         self._listener: Listener | None = None
 
@@ -107,6 +110,10 @@ class Harness:
         [created] = self.tokens.create(wanted)
         self.book.reload()
         return created.text
+
+    def origin(self, port: int = 0) -> Origin:
+        """Where it is dialled; `port`: that of what is in between."""
+        return Origin(host="127.0.0.1", port=port or self.port, tls=self.trust)
 
     async def open_relay(self, *, port: int = 0, upgrades: RatePolicy = GENEROUS) -> None:
         """Begin, or begin again on the same port."""
@@ -158,7 +165,7 @@ class Harness:
         door = LocalDoor(port, names)
         answering = Answering(door, policy)
         target = Target(
-            origin=Origin(host="127.0.0.1", port=via or self.port),
+            origin=self.origin(via or 0),
             path="/v1/server",
             shown=f"ws://127.0.0.1:{self.port}",
             servers=names,
@@ -177,7 +184,7 @@ class Harness:
 
     def client(self) -> Client:
         """Somebody who calls."""
-        client = Client(Origin(host="127.0.0.1", port=self.port))
+        client = Client(self.origin())
         self._stack.push_async_callback(client.aclose)
         return client
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -218,7 +219,7 @@ class Peers:
     async def _carry(
         self, end: End, door: str, token: str, extra: Headers | None, via: int | None = None
     ) -> None:
-        origin = Origin(host="127.0.0.1", port=via) if via else self._origin
+        origin = dataclasses.replace(self._origin, port=via) if via else self._origin
         headers = [*bearer(token), *(extra or [])]
         end.take(await self._sockets.open(origin, door, headers, subprotocol=SUBPROTOCOL))
 

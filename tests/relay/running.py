@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 import json
 import logging
+import ssl
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import trustme
 
 from mooring.host import relaying
 from mooring.host.relay_options import RelayOptions
@@ -21,7 +24,7 @@ from tests.relay.peers import Peers
 from tests.relay.test_calls import Server
 from tests.support import until, within
 
-__all__ = ["Running", "answers", "running"]
+__all__ = ["Running", "answers", "certified", "running"]
 
 
 class _Records(logging.Handler):
@@ -33,16 +36,32 @@ class _Records(logging.Handler):
         self.records.append(record)
 
 
+def certified(folder: Path, name: str) -> tuple[Path, Path, ssl.SSLContext]:
+    """A certificate for that name with its key, in files, and who trusts it."""
+    authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+    own = authority.issue_cert(name, key_type=trustme.KeyType.ECDSA)
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    own.cert_chain_pems[0].write_to_path(cert)
+    own.private_key_pem.write_to_path(key)
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    return cert, key, trust
+
+
 class Running(Harness):
     """A relay that `relaying.run` runs. Tokens are made before `start`."""
 
     peers: Peers
     """Who dials it, once it listens."""
 
-    def __init__(self, folder: Path, options: dict[str, Any], stop: Stop | None) -> None:
+    def __init__(self, folder: Path, options: dict[str, Any], stop: Stop | None, *, tls: bool) -> None:
         super().__init__(folder, options.get("policy", RelayPolicy()))
-        given = {"insecure_listen": ("127.0.0.1", 0)} | options
-        self.options = RelayOptions(state=folder, **given)
+        address = "127.0.0.1", 0
+        given: dict[str, Any] = {"insecure_listen": address}
+        if tls:
+            cert, key, self.trust = certified(folder, "127.0.0.1")
+            given = {"listen": address, "tls_cert": cert, "tls_key": key}
+        self.options = RelayOptions(state=folder, **given | options)
         self.stop = stop or Stop(time.monotonic)
         self.task: asyncio.Task[int] | None = None
         self.records: list[logging.LogRecord] = []
@@ -54,7 +73,7 @@ class Running(Harness):
         await until(lambda: self.events("listening") or (self.task is not None and self.task.done()))
         if self.events("listening"):
             self.port = urlsplit(self.events("listening")[0].url).port or 0  # type: ignore[attr-defined]
-            self.peers = Peers(Origin(host="127.0.0.1", port=self.port))
+            self.peers = Peers(self.origin())
 
     def events(self, name: str) -> list[logging.LogRecord]:
         return [record for record in self.records if getattr(record, "event", "") == name]
@@ -71,7 +90,7 @@ class Running(Harness):
 
     async def page(self, target: str, port: int | None = None) -> tuple[int, bytes]:
         """What anybody gets there who has no token."""
-        client = Client(Origin(host="127.0.0.1", port=port or self.port))
+        client = Client(Origin(host="127.0.0.1", port=port) if port else self.origin())
         try:
             response = await client.request("GET", target, [])
             return response.status, await response.read(1 << 20)
@@ -109,9 +128,11 @@ class Running(Harness):
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, *, stop: Stop | None = None, **options: Any) -> AsyncIterator[Running]:
-    """Not started yet; ended at the end of the block, at the latest."""
-    made, handler = Running(folder / "state", options, stop), _Records()
+async def running(
+    folder: Path, *, stop: Stop | None = None, tls: bool = False, **options: Any
+) -> AsyncIterator[Running]:
+    """Not started yet; ended at the end of the block, at the latest. `tls`: with a certificate of its own."""
+    made, handler = Running(folder / "state", options, stop, tls=tls), _Records()
     made.records = handler.records
     logger = logging.getLogger("mooring")
     level = logger.level

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mooring.cli.relay.running import restart_relay
 from mooring.errors import ListenFailed, Unavailable, exit_status
 from mooring.host import relaying, waits
 from mooring.host.stop import Stop
+from mooring.http.limits import Limits
 from mooring.http.websocket_client import Refused
 from mooring.relay import asked
 from mooring.relay.envelope import Kind, encode, read_json, split, write_json
@@ -39,9 +41,19 @@ CALL = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"tell-nobod
 DOORS = pytest.mark.parametrize("door", [AGENT, CLIENT])
 
 
+MODES = pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
+"""That it is the same in every one; test_tls_modes.py has those with certificates that are ordered."""
+
+
 @pytest.fixture
-async def relay(tmp_path: Path) -> AsyncIterator[Running]:
-    async with running(tmp_path, policy=RelayPolicy(goodbye_s=1.0)) as made:
+def is_tls() -> bool:
+    """Unless a test asks for it."""
+    return False
+
+
+@pytest.fixture
+async def relay(tmp_path: Path, is_tls: bool) -> AsyncIterator[Running]:
+    async with running(tmp_path, policy=RelayPolicy(goodbye_s=1.0), tls=is_tls) as made:
         made.usual_tokens()
         await made.start()
         yield made
@@ -49,7 +61,7 @@ async def relay(tmp_path: Path) -> AsyncIterator[Running]:
 
 @contextlib.asynccontextmanager
 async def dialled(relay: Running) -> AsyncIterator[Peer]:
-    peer = Peer(*await asyncio.open_connection("127.0.0.1", relay.port))
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", relay.port, ssl=relay.trust))
     try:
         yield peer
     finally:
@@ -150,6 +162,39 @@ async def test_one_goodbye_each_byte_for_byte(relay: Running, door: str, answer_
         if answer_with != "never":
             await peer.aclose()
         assert await ending == 0
+
+
+@pytest.fixture
+def _nothing_else_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection whose peer does not do its part."""
+    patient = partial(Limits, linger_timeout_s=7200.0, write_stall_timeout_s=7200.0)
+    monkeypatch.setattr(relaying, "Limits", patient)
+
+
+@MODES
+@DOORS
+@pytest.mark.parametrize("reads", [True, False], ids=["reads", "does not read"])
+@pytest.mark.usefixtures("_nothing_else_ends_it")
+async def test_who_never_answers_a_goodbye_is_cut_when_its_time_is_over(
+    tmp_path: Path, is_tls: bool, door: str, reads: bool
+) -> None:
+    policy = RelayPolicy(goodbye_s=0.2)
+    async with (
+        running(tmp_path, policy=policy, tls=is_tls, drain_timeout_s=7200.0) as relay,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        relay.usual_tokens()
+        await relay.start()
+        peer = await raw(relay, stack, door)
+        transport = peer.writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        if not reads:
+            transport.pause_reading()
+        relay.stop.request("SIGTERM")
+        if reads:
+            assert (await read_frame(peer.reader)).opcode == CLOSE
+            transport.pause_reading()  # by itself it would answer the goodbye of TLS
+        assert await relay.ended() == 0
 
 
 @DOORS

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
 from mooring.cli.control_sockets import ask_socket
 from mooring.errors import UserError, exit_status
@@ -29,6 +28,7 @@ from mooring.relay.state_folder import make_state, tokens_path
 from mooring.relay.token_file import TokenFile, Wanted
 from tests.relay.harness import LocalDoor, bearer
 from tests.relay.pebble import BLOCKED, Pebble, pebble_running, require_pebble
+from tests.relay.running import certified
 from tests.relay.test_calls import CALL, MIB, Server
 from tests.relay.wire import wire_to
 from tests.support import free_port, until, within
@@ -78,14 +78,9 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, pebble: Pebble) -> Way:
     if request.param == "insecure":
         return Way(RelayOptions(state=state, insecure_listen=("127.0.0.1", port)), port, None, "")
     if request.param == "tls":
-        ca = trustme.CA()
-        own = ca.issue_cert(DOMAIN)
-        cert, key, roots = (tmp_path / name for name in ("cert.pem", "key.pem", "ca.pem"))
-        own.cert_chain_pems[0].write_to_path(cert)
-        own.private_key_pem.write_to_path(key)
-        ca.cert_pem.write_to_path(roots)
+        cert, key, trust = certified(tmp_path, DOMAIN)
         options = RelayOptions(state=state, tls_cert=cert, tls_key=key, listen=("127.0.0.1", port))
-        return Way(options, port, _for_name(ssl.create_default_context(cafile=roots)), DOMAIN)
+        return Way(options, port, _for_name(trust), DOMAIN)
     by_http = request.param == "http-01"
     options = RelayOptions(
         state=state,

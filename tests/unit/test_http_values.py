@@ -199,6 +199,13 @@ def test_linger_is_bounded() -> None:
     assert waits.look_at_linger(3) is Overdue.LINGER
 
 
+def test_who_still_reads_is_lingered_for() -> None:
+    waits = Waits(LIMITS)
+    for now in range(1, 10):
+        assert waits.look_at_linger(now, taken=now) is Overdue.NOTHING
+    assert waits.look_at_linger(11, taken=9) is Overdue.LINGER
+
+
 def test_sweeps_are_as_fine_as_the_shortest_wait() -> None:
     assert Limits().sweep_interval_s == 0.25
     assert Limits(linger_timeout_s=0.001).sweep_interval_s == 0.01

@@ -24,7 +24,7 @@ class Overdue(Enum):
     WRITE = auto()
     """That the peer reads: aborted."""
     LINGER = auto()
-    """That the peer closes after our last answer: closed."""
+    """That the peer closes after our last answer, or answers our goodbye: closed."""
 
 
 class Waits:
@@ -35,6 +35,7 @@ class Waits:
         "_idle",
         "_limits",
         "_linger",
+        "_lingered",
         "_request",
         "_stalled",
         "_taken",
@@ -49,6 +50,7 @@ class Waits:
         self._request: float | None = None
         self._heard = 0.0
         self._linger: float | None = None
+        self._lingered = 0
         self._stalled: float | None = None
         self._taken = 0
         self._turns = 0
@@ -69,10 +71,10 @@ class Waits:
             return Overdue.WRITE
         return Overdue.NOTHING
 
-    def look_at_linger(self, now: float) -> Overdue:
-        """All is said; the peer may still be reading it."""
-        if self._linger is None:
-            self._linger = now
+    def look_at_linger(self, now: float, *, taken: int = 0) -> Overdue:
+        """All is said; the peer may still be reading it: of our bytes it has `taken` so many."""
+        if self._linger is None or taken != self._lingered:
+            self._linger, self._lingered = now, taken
         return Overdue.LINGER if now - self._linger >= self._limits.linger_timeout_s else Overdue.NOTHING
 
     def look_at_request(self, now: float, *, state: int, heard: bool) -> Overdue:

@@ -264,8 +264,10 @@ class WebSocketConnection(asyncio.Protocol):
             log.info("%r aborted: it does not read", self)
             self._transport.abort()
         elif not self._frames.is_open:
-            if not buffered and waits.look_at_linger(now) is Overdue.LINGER:
-                self._transport.close()
+            taken = self._written_bytes - buffered
+            if waits.look_at_linger(now, taken=taken) is Overdue.LINGER:
+                # Closing would wait on: for what is not read, and in TLS for a goodbye of its own.
+                self._transport.abort()
         elif self._is_paused or self._is_held or self._unfed:
             self._pulse.look(now, heard=True)
         elif self._frames.is_unfinished:

@@ -792,20 +792,41 @@ async def test_a_close_that_blocks_under_a_deadline_of_50_ms(tmp_path: Path, bou
         agent = await relay.peers.agent(relay.laptops)
         stuck = await relay.peers.client(relay.phone)
         good = await relay.peers.client(relay.phone)
-        calls = [stuck.call("laptop/time", method="GET", ear=Heard(keeps=False)) for _ in range(60)]
-        await until(lambda: len(agent.opened) == 60)
-        stuck.socket.hold()
-        for stream, _, _ in agent.opened:
-            stream.head(Head(200, []))
-            stream.send(b"x" * 250_000)
-        await until(lambda: len(agent.opened) == 60 and agent.link.has_nothing_to_send)
+        await fill_up(agent, stuck)
         assert await relay.end() == 0, "none of those was a call"
         # Whatever else it had waited for would have been an hour; the rest is for the listener's connections.
         assert bounds_s == [0.05, 0.1] and stuck.closed is None
         assert await good.gone() == (1001, "shutting down")
         assert not await answers(relay.port)
         stuck.socket.go_on()
-        assert len(calls) == 60
+
+
+@MODES
+@pytest.mark.usefixtures("_nothing_else_ends_it")
+async def test_what_nobody_takes_is_flushed_only_so_long(tmp_path: Path, is_tls: bool) -> None:
+    """And who does not read the goodbye either is cut: this drain would last for two hours otherwise."""
+    policy = RelayPolicy(flush_s=0.1, goodbye_s=0.2)
+    async with running(tmp_path, policy=policy, tls=is_tls, drain_timeout_s=7200.0) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent = await relay.peers.agent(relay.laptops)
+        stuck = await relay.peers.client(relay.phone)
+        await fill_up(agent, stuck)
+        assert await relay.end() == 0
+        assert stuck.closed is None
+        stuck.socket.go_on()
+
+
+async def fill_up(agent: End, client: End) -> None:
+    """Streams that nobody waits on, with more than the client's socket takes; it reads nothing."""
+    for _ in range(60):
+        client.call("laptop/time", method="GET", ear=Heard(keeps=False))
+    await until(lambda: len(agent.opened) == 60)
+    client.socket.hold()
+    for stream, _, _ in agent.opened:
+        stream.head(Head(200, []))
+        stream.send(b"x" * 250_000)
+    await until(lambda: agent.link.has_nothing_to_send)
 
 
 async def test_a_second_signal_forces(tmp_path: Path) -> None:

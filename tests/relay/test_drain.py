@@ -117,6 +117,7 @@ def ask(relay: Running, target: str = "/laptop/time/mcp") -> "asyncio.Task[tuple
 # Goodbyes -----------------------------------------------------------------------------------------
 
 
+@MODES
 async def test_everybody_is_told_and_it_ends_well(relay: Running) -> None:
     agent = await relay.peers.agent(relay.laptops)
     clients = [await relay.peers.client(relay.phone) for _ in range(3)]
@@ -135,6 +136,7 @@ async def test_nobody_is_there(relay: Running) -> None:
     assert await relay.end() == 0
 
 
+@MODES
 @pytest.mark.parametrize(
     "answer_with", ["at once", "never", "its own goodbye before", "data, then a goodbye"]
 )
@@ -216,11 +218,14 @@ async def test_a_goodbye_of_its_own_and_a_revoked_token_meanwhile_are_one_frame(
         assert await ending == 0
 
 
+@MODES
 @DOORS
 @pytest.mark.parametrize("way", ["--announce-restart", "mooring relay restart"])
-async def test_a_restart_is_told_with_a_moment_to_come_back(tmp_path: Path, door: str, way: str) -> None:
+async def test_a_restart_is_told_with_a_moment_to_come_back(
+    tmp_path: Path, is_tls: bool, door: str, way: str
+) -> None:
     policy = RelayPolicy(return_s=8.0, return_each_s=1.0)
-    async with running(tmp_path, announce_restart=way.startswith("--"), policy=policy) as relay:
+    async with running(tmp_path, announce_restart=way.startswith("--"), policy=policy, tls=is_tls) as relay:
         relay.usual_tokens()
         await relay.start()
         tokens = [relay.laptops] if door == AGENT else [relay.phone] * 6
@@ -423,6 +428,7 @@ def let_go(relay: Running) -> None:
         held.respond(Response(200, b"done"))
 
 
+@MODES
 async def test_upgrades_asked_for_during_the_drain_get_503_and_never_101(relay: Running) -> None:
     async with within(60), contextlib.AsyncExitStack() as stack:
         used = [await stack.enter_async_context(dialled(relay)) for _ in range(2)]
@@ -576,9 +582,12 @@ async def test_calls_in_flight_finish(relay: Running, by: str) -> None:
     assert await ending == 0 and await client.gone() == (1001, "shutting down")
 
 
+@MODES
 @pytest.mark.parametrize("by", ["http", "framing"])
-async def test_a_call_that_does_not_finish_is_told_and_the_status_says_so(tmp_path: Path, by: str) -> None:
-    async with running(tmp_path, drain_timeout_s=1.0) as relay:
+async def test_a_call_that_does_not_finish_is_told_and_the_status_says_so(
+    tmp_path: Path, is_tls: bool, by: str
+) -> None:
+    async with running(tmp_path, drain_timeout_s=1.0, tls=is_tls) as relay:
         relay.usual_tokens()
         await relay.start()
         agent = await relay.laptop()
@@ -979,10 +988,13 @@ def end_listening(port: int) -> None:
                     found.shutdown(socket.SHUT_RDWR)
 
 
+@MODES
 @pytest.mark.parametrize("which", ["public", "metrics"])
-async def test_when_a_listener_dies_the_others_are_drained_first(tmp_path: Path, which: str) -> None:
+async def test_when_a_listener_dies_the_others_are_drained_first(
+    tmp_path: Path, is_tls: bool, which: str
+) -> None:
     metrics = free_port()
-    async with running(tmp_path, metrics_listen=("127.0.0.1", metrics)) as relay:
+    async with running(tmp_path, metrics_listen=("127.0.0.1", metrics), tls=is_tls) as relay:
         relay.usual_tokens()
         await relay.start()
         await relay.laptop()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import ssl
 import time
@@ -24,11 +25,11 @@ from mooring.relay.agent import Agent, Target
 from mooring.relay.answering import Answering
 from mooring.relay.certificates.policy import CertificatePolicy
 from mooring.relay.policy import AgentPolicy
-from mooring.relay.state_folder import make_state, tokens_path
+from mooring.relay.state_folder import control_socket, make_state, tokens_path
 from mooring.relay.token_file import TokenFile, Wanted
 from tests.relay.harness import LocalDoor, bearer
 from tests.relay.pebble import BLOCKED, Pebble, pebble_running, require_pebble
-from tests.relay.running import certified
+from tests.relay.running import answers, certified
 from tests.relay.test_calls import CALL, MIB, Server
 from tests.relay.wire import wire_to
 from tests.support import free_port, until, within
@@ -173,7 +174,7 @@ async def test_a_first_order_that_fails_is_tried_again_by_a_relay_that_stays(
         return [one.getMessage() for one in caplog.records if getattr(one, "event", "") == event]
 
     async def status() -> Any:
-        return await asyncio.to_thread(ask_socket, relaying.control_socket(options.state), "GET", "/status")
+        return await asyncio.to_thread(ask_socket, control_socket(options.state), "GET", "/status")
 
     named = _Named(DOMAIN, pebble.tls_port, _for_name(pebble.trust()))
     client = Client(named)
@@ -201,3 +202,21 @@ async def test_what_time_does_not_heal_ends_it(tmp_path: Path, pebble: Pebble) -
         async with within(60):
             await relaying.run(options, Stop(time.monotonic))
     assert (caught.value.code, exit_status(caught.value)) == ("domain_refused", 2)
+
+
+async def test_no_port_answers_and_no_task_is_left(way: Way, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    metrics, others = free_port(), asyncio.all_tasks()
+    way.options = dataclasses.replace(way.options, metrics_listen=("127.0.0.1", metrics))
+    by_http = way.options.http_listen
+    ports = [way.port, metrics, *([by_http[1]] if way.options.domain and by_http is not None else [])]
+    async with within(60), relay_of(way) as (stop, running):
+        await until(lambda: "relaying at" in caplog.text or running.done(), 40)
+        assert [await answers(port) for port in ports] == [True] * len(ports)
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert names >= {"relay", *(["certificates"] if way.options.domain else [])}
+        stop.request("SIGTERM")
+        assert await running == 0
+        assert asyncio.all_tasks() == others
+        assert [await answers(port) for port in ports] == [False] * len(ports)
+        assert not control_socket(way.options.state).exists()

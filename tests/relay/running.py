@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -22,9 +24,9 @@ from mooring.relay.policy import RelayPolicy
 from tests.relay.harness import Connected, Harness
 from tests.relay.peers import Peers
 from tests.relay.test_calls import Server
-from tests.support import until, within
+from tests.support import open_descriptors, until, within
 
-__all__ = ["Running", "answers", "certified", "running"]
+__all__ = ["Running", "answers", "certified", "end_listening", "running"]
 
 
 class _Records(logging.Handler):
@@ -157,3 +159,13 @@ async def answers(port: int) -> bool:
     writer.close()
     await writer.wait_closed()
     return True
+
+
+def end_listening(port: int) -> None:
+    """Whatever socket of this process it is."""
+    for number, what in open_descriptors().items():
+        if what.startswith("socket:"):
+            with socket.socket(fileno=os.dup(number)) as found:
+                is_listening = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                if is_listening and found.family == socket.AF_INET and found.getsockname()[1] == port:
+                    found.shutdown(socket.SHUT_RDWR)

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
-import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable
 from functools import partial
@@ -30,9 +28,9 @@ from mooring.wire.websocket import WebSocket
 from tests.http_client import Peer, get
 from tests.relay.harness import bearer, harness
 from tests.relay.peers import AGENT, CLIENT, End, Heard, Peers, peers_of
-from tests.relay.running import Running, answers, running
+from tests.relay.running import Running, answers, end_listening, running
 from tests.relay.test_calls import MIB
-from tests.support import free_port, open_descriptors, until, within
+from tests.support import free_port, until, within
 from tests.websocket_client import BINARY, CLOSE, frame, goodbye, read_frame, upgrade
 
 pytestmark = pytest.mark.usefixtures("no_secret_in_logs")
@@ -976,16 +974,6 @@ async def test_when_a_part_of_it_fails_the_others_are_drained_first(
             await relay.ended()
         assert await client.gone() == (1001, "shutting down")
         assert not await answers(relay.port)
-
-
-def end_listening(port: int) -> None:
-    """Whatever socket of this process it is."""
-    for number, what in open_descriptors().items():
-        if what.startswith("socket:"):
-            with socket.socket(fileno=os.dup(number)) as found:
-                is_listening = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-                if is_listening and found.family == socket.AF_INET and found.getsockname()[1] == port:
-                    found.shutdown(socket.SHUT_RDWR)
 
 
 @MODES

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.cli.control_sockets import ask_socket
-from mooring.errors import UserError, exit_status
+from mooring.errors import ListenFailed, UserError, exit_status
 from mooring.host import relaying
 from mooring.host.relay_options import AcmeOptions, RelayOptions
 from mooring.host.stop import Stop
@@ -27,9 +27,11 @@ from mooring.relay.certificates.policy import CertificatePolicy
 from mooring.relay.policy import AgentPolicy
 from mooring.relay.state_folder import control_socket, make_state, tokens_path
 from mooring.relay.token_file import TokenFile, Wanted
+from mooring.relay.words import Head
 from tests.relay.harness import LocalDoor, bearer
 from tests.relay.pebble import BLOCKED, Pebble, pebble_running, require_pebble
-from tests.relay.running import answers, certified
+from tests.relay.peers import peers_of
+from tests.relay.running import answers, certified, end_listening
 from tests.relay.test_calls import CALL, MIB, Server
 from tests.relay.wire import wire_to
 from tests.support import free_port, until, within
@@ -220,3 +222,32 @@ async def test_no_port_answers_and_no_task_is_left(way: Way, caplog: pytest.LogC
         assert asyncio.all_tasks() == others
         assert [await answers(port) for port in ports] == [False] * len(ports)
         assert not control_socket(way.options.state).exists()
+
+
+@pytest.mark.parametrize("way", ["http-01"], indirect=True)
+async def test_when_port_80_dies_the_others_are_drained_first(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    tokens = TokenFile(tokens_path(way.options.state))
+    [laptop] = tokens.create(Wanted(name="laptop", servers=("time",)))
+    assert way.options.http_listen is not None
+    _, port_80 = way.options.http_listen
+    async with within(60), relay_of(way) as (_, running), peers_of(way.port, way.origin) as peers:
+        await until(lambda: "relaying at" in caplog.text or running.done(), 40)
+        agent, client = await peers.agent(laptop.text), await peers.client(laptop.text)
+        call = client.call("laptop/time", CALL)
+        await until(lambda: agent.opened)
+        end_listening(port_80)
+        await until(lambda: "stopping" in caplog.text)
+        assert not call.is_over and client.closed is None
+        stream, _, _ = agent.opened[0]
+        stream.head(Head(200))
+        stream.send(b"done")
+        stream.end()
+        assert bytes((await call.over()).data) == b"done"
+        with pytest.raises(ListenFailed, match=f"127.0.0.1:{port_80} cannot be listened on") as caught:
+            await running
+        assert exit_status(caught.value) == 1
+        assert await client.gone() == (1001, "shutting down")
+        assert not await answers(way.port) and not await answers(port_80)

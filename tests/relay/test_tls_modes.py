@@ -251,3 +251,32 @@ async def test_when_port_80_dies_the_others_are_drained_first(
         assert exit_status(caught.value) == 1
         assert await client.gone() == (1001, "shutting down")
         assert not await answers(way.port) and not await answers(port_80)
+
+
+@pytest.mark.parametrize("way", ["http-01", "tls-alpn-01"], indirect=True)
+async def test_a_signal_during_the_first_order_ends_it(way: Way, pebble: Pebble) -> None:
+    """The authority looks for the relay, and does not find it: somebody listens there who says nothing."""
+    listen, by_http = ("127.0.0.1", free_port()), way.options.http_listen is not None
+    if by_http:
+        way.options = dataclasses.replace(way.options, http_listen=listen)
+    else:
+        way.options = dataclasses.replace(way.options, listen=listen)
+    ports = [listen[1], pebble.tls_port] if by_http else [listen[1]]
+    asked: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(
+        lambda reader, writer: asked.append(writer),
+        "127.0.0.1",
+        pebble.http_port if by_http else pebble.tls_port,
+    )
+    others = asyncio.all_tasks()
+    async with silent, within(60), relay_of(way) as (stop, running):
+        await until(lambda: asked or running.done(), 40)
+        assert not running.done()
+        assert [await answers(port) for port in ports] == [True] * len(ports)
+        stop.request("SIGTERM")
+        assert await running == 0
+        assert asyncio.all_tasks() == others
+        assert [await answers(port) for port in ports] == [False] * len(ports)
+        assert not control_socket(way.options.state).exists()
+        for writer in asked:
+            writer.transport.abort()

@@ -1055,6 +1055,32 @@ async def test_get_of_a_page_that_was_asked_for_before_is_answered(relay: Runnin
         assert await ending == 0
 
 
+@pytest.mark.parametrize("which", ["metrics", "control"])
+async def test_who_asks_at_another_port_is_answered_too(tmp_path: Path, which: str) -> None:
+    """A request that has begun is no victim of the drain, whatever listener it came to."""
+    metrics = free_port()
+    async with (
+        running(tmp_path, metrics_listen=("127.0.0.1", metrics), drain_timeout_s=7200.0) as relay,
+        within(60),
+    ):
+        await relay.start()
+        control = relaying.control_socket(relay.options.state)
+        is_metrics = which == "metrics"
+        dialling = asyncio.open_connection("127.0.0.1", metrics) if is_metrics else None
+        peer = Peer(*await (dialling or asyncio.open_unix_connection(control)))
+        request = get("/metrics" if is_metrics else "/status")
+        peer.send(request[:-4])
+        ending = asyncio.create_task(relay.end())
+        while await answers(metrics):
+            pass
+        await asyncio.sleep(0.2)
+        assert not ending.done()
+        peer.send(request[-4:])
+        assert (await peer.answer()).status == 200
+        assert await ending == 0
+        await peer.aclose()
+
+
 async def test_an_upgrade_that_is_refused_by_a_drain_is_counted(tmp_path: Path) -> None:
     async with harness(tmp_path) as relay, peers_of(relay.port) as peers:
         token = relay.token("laptop", "time")

@@ -294,7 +294,7 @@ class _Relaying:
         for listener in everywhere:  # until now whoever came was told why it is not served
             listener.stop_accepting(min(1.0, total_s / 4))
         left_s = max(0.1, give_up_at - asyncio.get_running_loop().time())
-        await until(self._stop, left_s, self._public.wait_drained())
+        await until(self._stop, left_s, *(listener.wait_drained() for listener in everywhere))
         log.info("the relay has stopped", extra={"event": "ended", "cut": cut})
         return cut
 

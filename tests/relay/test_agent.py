@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from mooring.http.client_errors import NotTrusted
 from mooring.http.listener import Listener
 from mooring.http.origin import Origin, parse_url
 from mooring.relay import agent
-from mooring.relay.agent import Agent, Target
+from mooring.relay.agent import Agent, State, Target
 from mooring.relay.envelope import Kind, encode, read_json, split, write_json
 from mooring.relay.policy import AgentPolicy
 from mooring.relay.words import Hello, Restart, Welcome
@@ -355,6 +356,76 @@ async def test_who_leaves_while_the_relay_is_asked_says_goodbye_when_it_is_welco
         visit.greet()
         await leaving
         assert there.task.done() and Kind.GOODBYE in visit.kinds
+
+
+class Clock:
+    """It goes on, and can be set ahead."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
+HELD = replace(QUICK, max_conflicts=3, conflicts_s=30.0)
+
+
+async def conflict(there: Street, number: int) -> None:
+    """That visit is told that the name is another's."""
+    (await there.visit(number)).socket.close(4409, "laptop is connected from elsewhere")
+
+
+async def test_conflicts_end_it_only_if_they_last() -> None:
+    """However many there are at first: each change of network makes one at once."""
+    clock = Clock()
+    patient = replace(HELD, first_delay_s=3600.0, longest_delay_s=3600.0)
+    async with street(patient, chance=lambda: 1.0) as there:
+        assert there.agent is not None
+        there.agent._clock = clock
+        for number in range(10):
+            await conflict(there, number)
+            await until(lambda: there.agent is not None and there.agent.state is State.WAITING)
+            there.agent.hurry()
+        await there.visit(10)
+        clock.ahead_s += 31.0
+        await conflict(there, 10)
+        assert (await there.ended()).code == "name_held"
+
+
+async def test_conflicts_count_in_a_row() -> None:
+    clock = Clock()
+    async with street(HELD) as there:
+        assert there.agent is not None
+        there.agent._clock = clock
+        for number in (0, 1):
+            await conflict(there, number)
+        (await there.visit(2)).socket.close(1011, "try again")
+        clock.ahead_s += 31.0
+        for number in (3, 4):
+            await conflict(there, number)
+        await there.visit(5)
+        clock.ahead_s += 31.0
+        await conflict(there, 5)
+        assert (await there.ended()).code == "name_held"
+
+
+async def test_after_a_link_conflicts_are_counted_anew() -> None:
+    """The link's own end may be the first of them: another has taken the name."""
+    clock = Clock()
+    async with street(HELD) as there:
+        assert there.agent is not None
+        there.agent._clock = clock
+        for number in (0, 1):
+            await conflict(there, number)
+        (await there.visit(2)).greet()
+        await until(lambda: there.agent is not None and there.agent.is_connected)
+        await conflict(there, 2)
+        await there.visit(3)
+        clock.ahead_s += 31.0
+        await conflict(there, 3)
+        await conflict(there, 4)
+        assert (await there.ended()).code == "name_held"
 
 
 async def test_a_mistake_of_ours_is_shown_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,9 +188,10 @@ async def test_two_with_one_token(far: Far) -> None:
     token = far.relay.token("desk", "time")
     port = far.agent.door.port
     first = await far.relay.connect(token, port)
-    policy = AgentPolicy(first_delay_s=0.01, longest_delay_s=0.02, max_conflicts=3)
+    policy = AgentPolicy(first_delay_s=0.01, longest_delay_s=0.02, max_conflicts=3, conflicts_s=0.3)
     second = await far.relay.connect(token, port, policy=policy, wait=False)
     await until(second.task.done)
+    assert far.relay.relay.counters.find("upgrades_total", "agent", "name_held").value >= 3
     assert getattr(second.task.exception(), "code", "") == "name_held"
     status = second.agent.status(0)
     assert status.state == "refused" and status.last_error is not None and "4409" in status.last_error

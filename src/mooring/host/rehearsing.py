@@ -22,7 +22,7 @@ def rehearse(options: ConnectOptions) -> None:
 
 async def _rehearse(options: ConnectOptions) -> None:
     # Whose name is held has shown a good token: mostly the daemon itself holds it.
-    agent = Agent(options.target, replace(options.policy, max_conflicts=1))
+    agent = Agent(options.target, replace(options.policy, max_conflicts=1, conflicts_s=0.0))
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(REHEARSAL_S):

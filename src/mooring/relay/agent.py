@@ -66,6 +66,7 @@ FATAL_STATUSES = {401: "the relay does not know this token", 403: "the relay doe
 NO_RELAYS = frozenset({*range(200, 400), 404, 405})
 """Statuses with which no relay answers an upgrade; whatever does is something else."""
 UPGRADE_REQUIRED = 426
+NAME_IS_HELD = "name_held"
 VISIBLE = re.compile("[!-~]{1,200}")
 SLOW_S = 1.0
 """A relay that has not answered by then is told of: whoever looks on sees what is waited for."""
@@ -194,6 +195,8 @@ class Agent:
         self._minimum_s = 0.0
         """The relay's own word on when to come back."""
         self._conflicts = 0
+        """In a row."""
+        self._conflicts_since = 0.0
         self._is_leaving = False
         self._goodbye: Goodbye | None = None
         """With which to leave; None: without a word, for a successor."""
@@ -265,6 +268,9 @@ class Agent:
             self._note_stranger(self._no_relay(error.message))
         except MooringError as error:
             self._note(error)
+        finally:
+            if self.last_error is None or self.last_error.code != NAME_IS_HELD:
+                self._conflicts = 0  # it was something else this time
 
     async def knock(self) -> None:
         """One attempt, and away again without a word. Raises MooringError for a no."""
@@ -600,14 +606,22 @@ class Agent:
             hint = "mooring relay token list, on the relay, shows what its tokens allow"
             return UserError(f"the relay refuses: {said}", code="relay_refused", hint=hint)
         if code == NAME_HELD:
-            self._conflicts += 1
             hint = "end the other one, or give this machine a token of its own"
-            if self._conflicts >= self._policy.max_conflicts:
-                return UserError(f"the relay refuses: {said}", code="name_held", hint=hint)
-            return MooringError(said, code="name_held", hint=hint)
+            if self._is_conflict_for_good():
+                return UserError(f"the relay refuses: {said}", code=NAME_IS_HELD, hint=hint)
+            return MooringError(said, code=NAME_IS_HELD, hint=hint)
         if code == PROTOCOL_ERROR:
             return MooringError(f"the relay does not understand us: {said}", code="bad_link")
         return MooringError(f"the link was lost: {said}", code="link_lost")
+
+    def _is_conflict_for_good(self) -> bool:
+        """One more, and they go on for so long that it is nobody's ghost."""
+        now, policy = self._clock(), self._policy
+        if not self._conflicts:
+            self._conflicts_since = now
+        self._conflicts += 1
+        lasts_s = now - self._conflicts_since
+        return self._conflicts >= policy.max_conflicts and lasts_s >= policy.conflicts_s
 
     async def _wait(self) -> None:
         """For the next attempt; a change of network is one reason not to."""

@@ -58,7 +58,10 @@ class AgentPolicy:
     stable_s: float = 60.0
     """A link that held for so long was good: the next delay is the first one again."""
     max_conflicts: int = 8
-    """So often in a row the name may be another's: our own ghost is gone by then."""
+    """So often in a row the name may be another's"""
+    conflicts_s: float = 30.0
+    """and for so long: our own ghost is gone by then, as a relay gives it 10 s to answer. Changes of network
+    make many attempts of a moment."""
     welcome_s: float = 15.0
     """For the relay's answer to our hello: it may have to ask an incumbent first."""
     ping_s: float = 15.0

@@ -160,7 +160,7 @@ class Harness:
         wait: bool = True,
     ) -> Connected:
         """An agent, that is connected when this returns."""
-        policy = policy or AgentPolicy(first_delay_s=0.05, longest_delay_s=0.2)
+        policy = policy or AgentPolicy(first_delay_s=0.05, longest_delay_s=0.2, longest_asked_s=0.2)
         names = tuple(servers.split(","))
         door = LocalDoor(port, names)
         answering = Answering(door, policy)

@@ -24,7 +24,7 @@ from mooring.wire.http import Exchange, Response
 from mooring.wire.websocket import WebSocket
 from tests.support import until, within
 
-QUICK = AgentPolicy(first_delay_s=0.02, longest_delay_s=0.05)
+QUICK = AgentPolicy(first_delay_s=0.02, longest_delay_s=0.05, longest_asked_s=0.05)
 WELCOME = Welcome(version=1, link="the first", name="laptop", grace_ms=10_000)
 
 
@@ -426,6 +426,25 @@ async def test_after_a_link_conflicts_are_counted_anew() -> None:
         await conflict(there, 3)
         await conflict(there, 4)
         assert (await there.ended()).code == "name_held"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(("asked_s", "least_s"), [(120, 120.0), (10**12, 600.0)])
+async def test_when_to_come_back_is_the_relays_to_say(status: int, asked_s: int, least_s: float) -> None:
+    """Or of a proxy in front of it; the jitter comes on top."""
+    busy = Response(status, b"", [(b"retry-after", b"%d" % asked_s)])
+    async with street(AgentPolicy(), instead=[busy]) as there:
+        assert there.agent is not None
+        agent = there.agent
+        await until(lambda: agent.status(0).next_attempt_in_s is not None)
+        next_s = agent.status(0).next_attempt_in_s
+        assert next_s is not None and least_s - 20 < next_s <= least_s + 0.5
+        assert agent.last_error is not None and agent.last_error.code == "relay_busy"
+        agent.hurry()  # another network may have another proxy
+        (await there.visit(0)).greet()
+        await until(lambda: agent.is_connected)
+        there.visits[0].say(encode(Kind.RESTART, payload=write_json(Restart(reconnect_in_ms=asked_s * 1000))))
+        await until(lambda: agent._minimum_s == least_s)
 
 
 async def test_a_mistake_of_ours_is_shown_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

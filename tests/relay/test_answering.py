@@ -23,7 +23,7 @@ from tests.relay.peers import Heard, peers_of
 from tests.relay.test_calls import CALL, MIB, Server
 from tests.support import free_port, until, within
 
-QUICK = AgentPolicy(first_delay_s=0.05, longest_delay_s=0.2)
+QUICK = AgentPolicy(first_delay_s=0.05, longest_delay_s=0.2, longest_asked_s=0.2)
 
 
 async def ask(client: Client, token: str, target: str = "/laptop/time/mcp", body: bytes = CALL) -> object:

@@ -529,7 +529,7 @@ class Agent:
                 self._hurry.clear()  # the link has outlived whatever has changed
         elif got.kind == Kind.RESTART:
             restart: Restart = read_json(got.payload, Restart)
-            longest_ms = int(self._policy.longest_delay_s * 1000)
+            longest_ms = int(self._policy.longest_asked_s * 1000)
             self._minimum_s = min(max(0, restart.reconnect_in_ms), longest_ms) / 1000
 
     # Not being connected.
@@ -572,7 +572,7 @@ class Agent:
             return
         wait = error.header(b"retry-after") or b""
         if wait.isdigit():
-            self._minimum_s = min(float(wait[:9]), self._policy.longest_delay_s)
+            self._minimum_s = min(float(wait[:9]), self._policy.longest_asked_s)
         hint = ""
         if error.status == UPGRADE_REQUIRED:
             hint = "what is in front of the relay must pass WebSockets on"

@@ -55,6 +55,8 @@ class AgentPolicy:
     longest_delay_s: float = 30.0
     """Each delay is anything between nothing and twice as long as the one before could be (full jitter):
     after a relay's restart, thousands come back spread evenly."""
+    longest_asked_s: float = 600.0
+    """What a relay asks for, or a proxy in front of it, is the least delay, up to this."""
     stable_s: float = 60.0
     """A link that held for so long was good: the next delay is the first one again."""
     max_conflicts: int = 8

@@ -447,6 +447,39 @@ async def test_when_to_come_back_is_the_relays_to_say(status: int, asked_s: int,
         await until(lambda: agent._minimum_s == least_s)
 
 
+@pytest.mark.parametrize(("status", "words"), [(401, "does not know this token"), (403, "does not allow it")])
+async def test_what_the_relay_does_not_allow_ends_it(status: int, words: str) -> None:
+    async with street(instead=[Response(status)]) as there:
+        error = await there.ended()
+        assert (error.code, exit_status(error)) == ("relay_refused", 2)
+        assert words in error.message and str(status) in error.message
+        assert "mooring relay token create" in error.hint
+        assert there.agent is not None and there.agent.status(0).state == "refused"
+
+
+async def test_delays_begin_anew_after_a_link_that_held_for_a_minute() -> None:
+    clock = Clock()
+    growing = replace(QUICK, first_delay_s=0.02, longest_delay_s=0.32)
+    async with street(growing, chance=lambda: 1.0, instead=[Response(503)] * 3) as there:
+        assert there.agent is not None
+        agent, delays_s = there.agent, list[float]()
+        agent._clock = clock
+        next_s = agent._backoff.next_s
+
+        def noted(minimum_s: float = 0.0) -> float:
+            delays_s.append(next_s(minimum_s))
+            return delays_s[-1]
+
+        agent._backoff.next_s = noted  # type: ignore[method-assign]
+        for number, held_s in enumerate((1.0, 61.0)):
+            (await there.visit(number)).greet()
+            await until(lambda: agent.is_connected)
+            clock.ahead_s += held_s
+            there.visits[number].socket.abort()
+        await there.visit(2)
+        assert delays_s == [0.02, 0.04, 0.08, 0.16, 0.02]
+
+
 async def test_a_mistake_of_ours_is_shown_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async with street() as there:
         assert there.agent is not None and there.task is not None

@@ -1,5 +1,7 @@
 """What `mooring relay` refuses before it opens anything, and how one insists."""
 
+import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.cli.relay.command import relay
-from mooring.errors import UserError, exit_status
+from mooring.errors import ListenFailed, MooringError, UserError, exit_status
 from mooring.host.relay_options import RelayOptions, check
 from mooring.relay.envelope import MAX_MESSAGE_BYTES
 from mooring.relay.meters import LEAST_BYTES_PER_MINUTE, BytePolicy
@@ -115,3 +117,28 @@ def test_a_token_may_send_enough_to_work_with() -> None:
     assert option.type.convert("none", None, None) is None
     done = CliRunner().invoke(relay, ["--bytes-per-minute", "1MiB", "--insecure-listen", "127.0.0.1:0"])
     assert done.exit_code == 2 and "1MiB is too little to work with: give 8MiB or more" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--domain", "relay.example.com"], UserError),
+        (["--domain", "relay.example.com", "--allow-root"], ListenFailed),
+        (["--production", "--insecure-listen", "TAKEN"], UserError),
+        (["--insecure-listen", "TAKEN"], ListenFailed),
+    ],
+)
+def test_who_is_reached_by_a_domain_is_in_production(
+    arguments: list[str], error: type[MooringError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root is refused there before anything is opened; otherwise it fails because its address is taken."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = [address if word == "TAKEN" else word for word in arguments]
+        words += ["--listen", address, "--http-listen", "none", "--state", str(tmp_path / "state")]
+        with pytest.raises(error) as caught:
+            relay.main(words, "mooring relay", standalone_mode=False)
+    if error is UserError:
+        assert (caught.value.code, exit_status(caught.value)) == ("relay_as_root", 2)
+        assert "--allow-root" in caught.value.hint and not (tmp_path / "state").exists()

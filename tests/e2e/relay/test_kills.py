@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -14,7 +15,7 @@ import pytest
 
 from mooring.host.ownership import holder
 from tests.e2e.mooring import LINUX_ONLY
-from tests.e2e.program import Json
+from tests.e2e.program import ROOT, Json
 from tests.e2e.relay.place import AGENT, Place, place
 from tests.e2e.test_recovery_command import servers, written_sessions
 from tests.ledger import Ledger
@@ -31,6 +32,10 @@ LATEST_S = 0.6
 """After the first call: the last of them is about done by then."""
 BOUND_S = 45.0
 """For whatever a call may have to wait for: a lost link is given up after 30 s, a held call after 10 s."""
+REASONS = frozenset(re.findall(r"`([a-z_]+)`", (ROOT / "docs/errors.md").read_text()))
+"""What a call is told that is not answered."""
+LONG_S = 15.0
+"""Longer than a call is held."""
 DONE, NOT_DONE, UNKNOWN = "done", "not done", "unknown"
 """What a caller knows of its call."""
 
@@ -72,12 +77,14 @@ class Story:
         self.told[mark] = UNKNOWN
         try:
             answer = await self._ask(caller, mark, self.chance.choice([0.0, 0.1, 0.3]))
-        except ConnectionRefusedError:
-            self.told[mark] = NOT_DONE
-            assert victim == "relay"
         except (OSError, asyncio.IncompleteReadError) as error:
             self.happened.append(f"{mark}: {error!r}")
-            assert victim == "relay", "only who speaks to a caller can leave it without a word"
+            if isinstance(error, ConnectionRefusedError):
+                self.told[mark] = NOT_DONE
+            is_killed = victim == "relay" and caller.port == self.there.port
+            assert is_killed, (
+                "only who speaks to a caller can leave it without a word: of a framed one, its client"
+            )
         else:
             self.told[mark] = self._what(mark, answer)
 
@@ -97,6 +104,7 @@ class Story:
             assert answer["result"]["mark"] == mark
             return DONE
         error = answer["error"]
+        assert error["data"]["reason"] in REASONS, error
         self.happened.append(f"{mark}: {error['data']['reason']}: {error['message']}")
         return NOT_DONE if error["data"]["retryable"] else UNKNOWN
 
@@ -193,3 +201,23 @@ async def test_whoever_is_killed_every_call_ends_and_none_is_done_twice(
         for victim in victims:
             await story.round(victim, callers)
         story.check()
+
+
+async def test_whoever_calls_in_our_framing_hears_of_a_killed_relay_in_words(tmp_path: Path) -> None:
+    """Whoever speaks HTTP to it sees that break, at once; the other's call is held, for it may come back."""
+    ledger = Ledger(tmp_path / "ledger")
+    async with place(tmp_path, {SERVER: ledger.command}) as there, callers_of(there) as callers:
+        story = Story(there, ledger, 0)
+        direct, *_, framed = callers
+        broken = asyncio.create_task(story._ask(direct, "direct", LONG_S))
+        held = asyncio.create_task(story._ask(framed, "framed", LONG_S))
+        await until(lambda: ledger.has("direct") and ledger.has("framed"))
+        await there.relay.kill()
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await broken
+        assert not held.done()
+        async with within(BOUND_S):
+            error = (await held)["error"]
+        assert error["data"] == {"reason": "relay_lost", "retryable": False}
+        await there.open_relay()
+        await story._go_on(framed)

@@ -8,6 +8,7 @@
     Redis does not answer         waited for, then 503: nothing was done
 
 - A request that was passed on is not passed on again: it is served, or 421 says that nothing was done.
+  Whether it was, is seen when it comes: its seal may run out while it waits.
 - While we drain we take nothing: what is not ours any more, and what is new, goes to another replica.
 - A request that may have been done is never sent twice. That it was not is known if it was not sent, if the
   other said so, or if the other has let go of the session in peace since.
@@ -151,9 +152,10 @@ class Front:
         if request.path in self.own_pages or request.method == "HEAD":
             self._local(exchange)
             return
+        passed_on = self._is_passed_on(request)
         id = session_id_of(request)
         if id is None:
-            self._take_without_session(exchange)
+            self._take_without_session(exchange, passed_on)
             return
         session = self._proxy.sessions.get(id)
         if session is not None and self._may_serve(session, request):
@@ -161,9 +163,9 @@ class Front:
         elif session is None and not SESSION_ID.fullmatch(id):
             self._local(exchange)
         elif SEPARATOR in id:
-            self._take_bound(exchange, id.partition(SEPARATOR)[2])
+            self._take_bound(exchange, id.partition(SEPARATOR)[2], passed_on)
         else:
-            self._spawn(exchange, self._find_way(exchange, id))
+            self._spawn(exchange, self._find_way(exchange, id, passed_on))
 
     def _may_serve(self, session: Session, request: Request) -> bool:
         if session.transport not in RESUMED:
@@ -204,13 +206,12 @@ class Front:
 
     # Elsewhere
 
-    def _take_without_session(self, exchange: Exchange) -> None:
+    def _take_without_session(self, exchange: Exchange, passed_on: bool) -> None:
         """What begins a session, or needs none: wherever it lands. But not where all is ending."""
         request = exchange.request
-        passed_on = self._is_passed_on(request)
         owner = replica_of(state) if (state := request_state_of(request)) else ""
-        if owner and owner not in self._membership.names and not passed_on:
-            self._spawn(exchange, self._pass_on_parked(exchange, owner))
+        if owner and owner not in self._membership.names:
+            self._take_to(owner, exchange, passed_on)
         elif self.is_draining and request.method == "POST" and self._membership.others and not passed_on:
             self._spawn(exchange, self._pass_on_to_any(exchange))
         elif self._newcomers.must_wait(request):
@@ -225,10 +226,17 @@ class Front:
         self._proxy.stats.sessions_refused += 1
         exchange.respond(answers.unavailable(exchange.request, trouble))
 
-    def _take_bound(self, exchange: Exchange, owner: str) -> None:
+    def _take_bound(self, exchange: Exchange, owner: str, passed_on: bool) -> None:
         """For a session that lives as long as its connection, at the replica that it names."""
-        if owner in self._membership.names or self._is_passed_on(exchange.request):
+        if owner in self._membership.names:
             self._local(exchange)
+        else:
+            self._take_to(owner, exchange, passed_on)
+
+    def _take_to(self, owner: str, exchange: Exchange, passed_on: bool) -> None:
+        """To a replica that is named in the request, and is another."""
+        if passed_on:
+            exchange.respond(Response(MISDIRECTED))
         else:
             self._spawn(exchange, self._pass_on_parked(exchange, owner))
 
@@ -285,7 +293,7 @@ class Front:
         random.shuffle(others)
         return others
 
-    async def _find_way(self, exchange: Exchange, id: str) -> None:
+    async def _find_way(self, exchange: Exchange, id: str, passed_on: bool) -> None:
         """Until it is served, passed on, refused, or its client has gone."""
         give_up_at = self._clock() + self._policy.route_s
         trouble: Unavailable = answers.nobody_there()
@@ -295,7 +303,7 @@ class Front:
             if id in self._proxy.sessions:
                 # It is leaving, or our lease is: in either case it is known before long whether it stays.
                 holds = self._membership.holds()
-                if (self._is_ending or not holds) and self._is_passed_on(exchange.request):
+                if (self._is_ending or not holds) and passed_on:
                     exchange.respond(Response(MISDIRECTED))  # whoever asks us may know better by now
                     return
                 if holds:
@@ -309,7 +317,7 @@ class Front:
                     await asyncio.sleep(self._policy.look_again_s)
                 continue
             try:
-                if await self._try(exchange, id):
+                if await self._try(exchange, id, passed_on):
                     return
             except StoreUnavailable as error:
                 trouble = error
@@ -321,9 +329,9 @@ class Front:
         if not exchange.disconnected:
             exchange.respond(answers.unavailable(exchange.request, trouble))
 
-    async def _try(self, exchange: Exchange, id: str) -> bool:
+    async def _try(self, exchange: Exchange, id: str, passed_on: bool) -> bool:
         """One attempt; true: the request has been dealt with."""
-        request, passed_on = exchange.request, self._is_passed_on(exchange.request)
+        request = exchange.request
         seen = self._known.get(id) if not passed_on else None
         if seen is not None and self._may_pass_on_to(seen, request):
             return await self._pass_on(exchange, id, seen.known, seen.replica)
@@ -399,7 +407,7 @@ class Front:
 
         async def work() -> None:
             if not await self._settle(exchange, id, seen.known, outcome, seen.replica):
-                await self._find_way(exchange, id)
+                await self._find_way(exchange, id, passed_on=False)
 
         self._begin(exchange, work())
 

@@ -49,7 +49,8 @@ def seen_as(owner: Owner = ALIVE, params: Any = SAID, **record: Any) -> Seen:
         "client": "ide 1",
         "memory": memory_of(params).dump(),
         "created_at": 100.0,
-        "upstream": "http://u:canary@up/mcp?key=canary canary",
+        "upstream": "canary",
+        "backend": "http://u:canary@up/mcp?key=canary",
         **record,
     }
     return Seen("search", ID, Place(owner.name, 3, SessionRecord(**values), 200.0, 2), owner)

@@ -179,7 +179,8 @@ class Link:
         """`mask`: see `Noise`."""
         self.state = ASLEEP
         self.reset_by = ""
-        self.upstream_known = ""
+        self.upstream_known = ("", "")
+        """What another had told of `upstream`, until it is gone on with."""
         # Straight to the owner: this is the path of every answer.
         self.on_answer = owner.on_answer
         self.on_failed = owner.on_failed
@@ -418,15 +419,18 @@ class Link:
         if self._fence is None or elsewhere is None:
             return
         elsewhere.on_moved = self._owner.on_moved
-        upstream, self.upstream_known = self.upstream_known, ""
-        if upstream and self._owner.memory.handshake is not None:
+        (backend, upstream), self.upstream_known = self.upstream_known, ("", "")
+        # Another server would be shown what only the one that gave it should know.
+        if upstream and backend == elsewhere.backend and self._owner.memory.handshake is not None:
             elsewhere.go_on_with(upstream, self._owner.memory.handshake)
 
     @property
-    def upstream(self) -> str:
-        """The session at a server elsewhere, for whoever goes on with it; empty: there is none."""
+    def upstream(self) -> tuple[str, str]:
+        """A server elsewhere, and the session there, for whoever goes on with it; empty: there is none."""
         elsewhere = _upstream_of(self._channel)
-        return elsewhere.upstream if elsewhere is not None else self.upstream_known
+        if elsewhere is None:
+            return self.upstream_known
+        return (elsewhere.backend, elsewhere.upstream) if elsewhere.backend else ("", "")
 
     def leave_upstream(self) -> None:
         """Another goes on with the session there."""

@@ -123,6 +123,9 @@ class Channel(Protocol):
 class Upstream(Protocol):
     """A channel that is a session with a server elsewhere, which others could go on with."""
 
+    backend: str
+    """Where that server is, without what may be a secret; empty: nobody else could."""
+
     on_moved: Callable[[], None]
     """Called when the server has forgotten the session, and another has taken its place."""
 

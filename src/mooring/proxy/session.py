@@ -474,6 +474,8 @@ class Session:
         if handshake is None:
             return
         self._link.works()
+        if self._registrar is not None and any(self._link.upstream):
+            self._on_changed(self)
         if not self._link.reset_by:
             # It is the one that it had, together with others, and was heard before this one could hear it.
             for line in (*handshake.news_of_change(), *self.memory.news_of_updates()):

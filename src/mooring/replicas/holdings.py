@@ -205,7 +205,7 @@ class Holdings:
         except Unavailable:  # there is no room here; another may have some
             await self._store.keep(id, title, None, place.used_at, self._ttl_s, next_owner="")
             raise
-        session.link.upstream_known = record.upstream
+        session.link.upstream_known = record.backend, record.upstream
         session.words.load(record.asked, record.task_tokens)
         session.delivery.load(record.backlog)
         session.words.withdraw_questions("the server that asked is gone")
@@ -305,16 +305,18 @@ class Holdings:
 
     def _record(self, session: Session, created_at: float) -> SessionRecord:
         asked, tokens = session.words.dump()
+        backend, upstream = session.link.upstream
         return SessionRecord(
             principal=session.principal,
             transport=session.transport,
             client=session.client,
             memory=session.memory.dump(),
             created_at=created_at,
-            upstream=session.link.upstream,
+            upstream=upstream,
             asked=asked,
             task_tokens=tokens,
             backlog=_fitting([line for _, line in session.delivery.backlog]),
+            backend=backend,
         )
 
     async def _run(self) -> None:

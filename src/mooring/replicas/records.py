@@ -47,6 +47,8 @@ class SessionRecord(Struct, array_like=True):
     task_tokens: list[Id] = []
     backlog: list[bytes] = []
     """What waited for a stream when nobody had one open."""
+    backend: str = ""
+    """Where the server is that has the session `upstream`; without a query, which may be a secret."""
 
 
 class Replica(Struct, omit_defaults=True):

@@ -48,8 +48,10 @@ class RemoteInstance:
     stays = True
     published_port = None
 
-    def __init__(self, n: int, started_at: float, *, on_ended: Callable[[], None]) -> None:
+    def __init__(self, n: int, started_at: float, *, on_ended: Callable[[], None], backend: str = "") -> None:
+        """`backend`: see `proxy.ports.Upstream`."""
         self.n = n
+        self.backend = backend
         self.pid = -n
         """No process; but a number that no other instance of the server has."""
         self.started_at = started_at

@@ -129,7 +129,12 @@ class RemoteMaker:
         kind = await self._transport(client, reach)
         self._check_open()
         self._made += 1
-        instance = RemoteInstance(self._made, self._clock(), on_ended=lambda: self._forget(instance))
+        instance = RemoteInstance(
+            self._made,
+            self._clock(),
+            on_ended=lambda: self._forget(instance),
+            backend=self._options.shown_url,
+        )
         instance.on_trouble = self._on_trouble
         instance.speaks_modern = bool(self._is_modern)
         conversation = converse(

@@ -74,7 +74,7 @@ def detailed(seen: Seen, details: Details, now: float, *, long: bool) -> dict[st
         "log_level": (memory.level if memory is not None else "") or None,
         "subscriptions": [shown_uri(uri) for uri in memory.subscribed] if memory is not None else [],
         "initialize": introduction(memory),
-        "upstream": shown_uri(record.upstream.partition(" ")[0]) or None,
+        "upstream": shown_uri(record.backend) or None,
         "questions": len(record.asked.open),
         "waiting": len(record.backlog),
         "expires_in_s": details.expires_in_s,

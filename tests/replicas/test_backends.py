@@ -1,17 +1,25 @@
 """Sessions of a server elsewhere: whose they are there, and which of them have a place here."""
 
 import asyncio
+import json
+from contextlib import AsyncExitStack
+
+import pytest
 
 from mooring.remote.options import RemoteOptions
+from tests.e2e.replicas.conftest import ledger
 from tests.faults.test_remote_server import CALL, Elsewhere
+from tests.hosting import hosting
+from tests.integration.test_sharing import readyz
+from tests.ledger import Ledger
 from tests.mcp_client import McpClient
 from tests.raw_server import raw_server
 from tests.replicas.stores import Server
 from tests.replicas.test_bounds import opened, replica, server
-from tests.replicas.test_releasing import knows_another
-from tests.support import within
+from tests.replicas.test_releasing import HELLO, knows_another
+from tests.support import until, within
 
-__all__ = ["server"]
+__all__ = ["ledger", "server"]
 
 TOOL = {"name": "x", "arguments": {}}
 
@@ -44,3 +52,43 @@ async def test_a_session_there_is_shown_to_no_other_server(server: Server) -> No
                 await asyncio.sleep(0.02)
         assert found is not None
         assert found.record.upstream in {asked.headers.get("mcp-session-id") for asked in after.requests}
+
+
+async def test_at_the_bound_a_session_that_is_quiet_gives_way(server: Server, ledger: Ledger) -> None:
+    """The longest unused, though its server is awake; and goes on as it was when it is used."""
+    async with (
+        hosting(ledger.command) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url), max_sessions=2) as host,
+        AsyncExitStack() as stack,
+        within(),
+    ):
+        clients = [await stack.enter_async_context(McpClient(host.port)) for _ in range(4)]
+        pids = []
+        for n, client in enumerate(clients):
+            await client.initialize()
+            pids.append((await client.result("x/mark", {"mark": f"first-{n}"}))["pid"])
+        for n, client in enumerate(clients):
+            assert (await client.result("x/mark", {"mark": f"then-{n}"}))["pid"] == pids[n]
+        assert len(set(pids)) == len(clients)
+        assert (await readyz(elsewhere))["sessions"] == len(clients)
+    assert set(ledger.marks().values()) == {1}
+
+
+@pytest.mark.parametrize("holds", ["a stream", "a call"])
+async def test_at_the_bound_one_that_is_used_stays(holds: str, server: Server, ledger: Ledger) -> None:
+    async with (
+        hosting(ledger.command) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url), max_sessions=1) as host,
+        McpClient(host.port) as client,
+        McpClient(host.port) as another,
+    ):
+        await client.initialize()
+        if holds == "a stream":
+            await client.stream()
+        else:
+            await client.send("POST", client.request("x/mark", {"mark": "long", "delay_s": 60}))
+            await until(lambda: ledger.has("long"))
+        refused = await another.raw("POST", another.request("initialize", HELLO))
+        assert refused.status == 503
+        assert json.loads(refused.body)["error"]["data"]["reason"] == "too_many_sessions"
+        await client.raw("DELETE")

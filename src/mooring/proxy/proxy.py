@@ -39,6 +39,7 @@ log = logging.getLogger("mooring.session")
 
 TICK_S = 0.25
 """Resolution of every time-out of a session: one timer for all of them, none for a call."""
+GAVE_WAY = "another session needed its place"
 RESUMED = frozenset({"streamable-http"})
 """Transports whose clients come back by the id of their session, whatever became of their connection."""
 TICKS_AT_REST = 4
@@ -252,11 +253,14 @@ class Proxy:
             self.stateless.tell(note)
 
     def _make_room(self) -> Unavailable | None:
-        """At the bound, the session that has slept longest gives way; if none sleeps, nobody does."""
+        """At the bound, the session that has slept longest gives way; if none sleeps, one that loses nothing
+        by it, if there is one."""
         if len(self.sessions) < self.policy.max_sessions:
             return None
         asleep = [s for s in self.sessions.values() if s.state is LinkState.ASLEEP and not s.in_use]
         if not asleep:
+            if self._let_one_go():
+                return None
             text = f"all {self.policy.max_sessions} sessions are in use (--max-sessions)"
             return Unavailable(text, code="too_many_sessions", retry_after_s=10)
         longest = min(asleep, key=lambda session: session.last_used)
@@ -266,6 +270,18 @@ class Proxy:
         else:
             longest.close("it slept longest when there was no room")
         return None
+
+    def _let_one_go(self) -> bool:
+        """Of those that are awake: the session with a server elsewhere that has not been used for longest."""
+        if self.registrar is None:
+            return False
+        for session in sorted(self.sessions.values(), key=lambda session: session.last_used):
+            if session.transport in RESUMED and session.loses_nothing and self.registrar.let_go(session):
+                session.link.lose()
+                session.link.sleep(GAVE_WAY, reset_by=GAVE_WAY)
+                self.part(session)
+                return True
+        return False
 
     def find(self, id: str, principal: str, transport: str) -> Session | None:
         """The session of that id, if it belongs to whoever asks and was opened in that way."""

@@ -39,8 +39,8 @@ class Registrar(Protocol):
         """
         ...
 
-    def let_go(self, session: "Session") -> None:
-        """It gives way to others here; whoever is asked for it next has it."""
+    def let_go(self, session: "Session") -> bool:
+        """It gives way to others here; whoever is asked for it next has it. False: others do not know it."""
         ...
 
     def changed(self, session: "Session") -> None:

@@ -176,6 +176,11 @@ class Session:
         return settled and not self.calls and self.memory.handshake is not None and not self.streams.answers
 
     @property
+    def loses_nothing(self) -> bool:
+        """It rests, and all that its server knows of it is elsewhere, for whoever goes on with it."""
+        return self.is_quiet and not self.in_use and self.streams.are_stored and any(self._link.upstream)
+
+    @property
     def is_closed(self) -> bool:
         """It has ended, or goes on elsewhere."""
         return self._closed

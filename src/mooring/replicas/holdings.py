@@ -157,12 +157,13 @@ class Holdings:
             del self._ended[next(iter(self._ended))]
         self._wake.set()
 
-    def let_go(self, session: Session) -> None:
+    def let_go(self, session: Session) -> bool:
         """See `Registrar`."""
         held = self._held.pop(session.id, None)
         if held is not None:
             self.leaving.add(session.id)
             self._spawn(self._let_go(session.id, held, self._record(session, held.created_at)))
+        return held is not None
 
     async def _let_go(self, id: str, held: _Held, record: SessionRecord) -> None:
         try:

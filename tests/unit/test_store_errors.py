@@ -4,6 +4,7 @@ import pytest
 
 from mooring.errors import UserError
 from mooring.replicas.address import parse_store_address
+from mooring.replicas.shared_store import refusal_of
 from mooring.replicas.store_errors import UNUSABLE_HINT, StoreUnavailable, unusable
 
 HELLO = "HELLO must be called with the client already authenticated, otherwise the HELLO AUTH …"
@@ -59,6 +60,22 @@ def test_what_may_be_a_matter_of_time(url: str, words: tuple[str, ...], hint: st
     assert error.code == "sessions_unreachable"
     assert "cannot be used: of some reason" in error.message
     assert error.hint.endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refusal"),
+    [
+        ("DB index is out of range", True),
+        ("invalid DB index", True),
+        ("WRONGPASS invalid username-password pair", True),
+        ("value is not an integer or out of range", False),
+        ("Index out of range. LOADING Redis is loading the dataset in memory", False),
+    ],
+)
+def test_what_is_refused_for_good(text: str, is_refusal: bool) -> None:
+    error = StoreUnavailable(text)
+    error.__cause__ = Exception(text)
+    assert (refusal_of(error) is not None) is is_refusal
 
 
 def test_with_a_password_it_is_not_asked_for() -> None:

@@ -34,7 +34,7 @@ from mooring.replicas.records import (
     write_replica,
 )
 from mooring.replicas.redis_client import RedisClient
-from mooring.replicas.store_errors import StoreUnavailable
+from mooring.replicas.store_errors import NO_DATABASE, StoreUnavailable
 
 __all__ = ["Event", "Kept", "Place", "SharedStore", "StoredStream", "Title", "refusal_of"]
 
@@ -450,10 +450,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _is_refusal(error: BaseException) -> bool:
     """Not of who we are, but of what we may do, or where."""
     text = str(error)
-    return (
-        text.startswith(("NOPERM", "NOAUTH", "WRONGPASS", "DB index is out of range"))
-        or "out of range" in text
-    )
+    return text.startswith(("NOPERM", "NOAUTH", "WRONGPASS")) or bool(NO_DATABASE.search(text))
 
 
 def _in_words(error: BaseException) -> str:

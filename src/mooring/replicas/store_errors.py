@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mooring.errors import Unavailable, UserError
 from mooring.replicas.address import StoreAddress
 
-__all__ = ["NO_SENTINEL", "UNUSABLE_HINT", "StoreUnavailable", "unusable"]
+__all__ = ["NO_DATABASE", "NO_SENTINEL", "UNUSABLE_HINT", "StoreUnavailable", "unusable"]
 
 UNUSABLE_HINT = "see that it runs there, and that the address for --sessions is right"
 NO_SENTINEL = re.compile("unknown command .SENTINEL")

@@ -30,7 +30,7 @@ defaults
     timeout http-request 30s
     timeout http-keep-alive 60s
     timeout check 2s
-    retries 3
+    retries {retries}
     retry-on conn-failure
     option redispatch 1
 
@@ -55,6 +55,8 @@ class Checks(Struct, frozen=True):
     inter_ms: int = 100
     fall: int = 2
     further: str = ""
+    retries: int = 3
+    """Of a connection that was refused. Who only passes packets on, as nodes of Kubernetes do, has none."""
 
 
 def binary() -> str:
@@ -83,6 +85,7 @@ class Balancer:
                 inter_ms=checks.inter_ms,
                 fall=checks.fall,
                 further=checks.further,
+                retries=checks.retries,
                 servers="\n".join(servers),
             )
         )

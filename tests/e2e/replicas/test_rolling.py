@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,17 +22,24 @@ CHECKS = {0: Checks(50, 1), 1: Checks(500, 2), 5: Checks(1000, 5)}
 """By how many seconds it takes the balancer to see that a replica drains."""
 CLIENTS = ("plain", "kept", "kept", "several", "new", "asked", "modern", "modern")
 ROUNDS = 20
+RENDERED = ("--drain-delay", "5s", "--drain-timeout", "20s")
+"""What manifests have if nothing is said; the lease is the usual one, too."""
 
 
 @asynccontextmanager
 async def under_load(
-    lag_s: int, store: Server, ledger: Ledger, folder: Path
+    lag_s: int,
+    store: Server,
+    ledger: Ledger,
+    folder: Path,
+    drain: Sequence[str] = (),
+    checks: Checks | None = None,
 ) -> AsyncIterator[tuple[Fleet, Load]]:
     """Three replicas behind a balancer, and clients; in the end no call has failed, none was done twice."""
-    options = ("--drain-delay", f"{lag_s + 1}s", "--lease", "4s")
+    options = drain or ("--drain-delay", f"{lag_s + 1}s", "--lease", "4s")
     async with (
         running_fleet(3, store, ledger.command, *options) as fleet,
-        running_balancer(folder / "balancer", fleet.addresses, CHECKS[lag_s]) as balancer,
+        running_balancer(folder / "balancer", fleet.addresses, checks or CHECKS[lag_s]) as balancer,
     ):
         await fleet.know_each_other()
         await balancer.sees(0, 1, 2)
@@ -85,6 +92,14 @@ async def test_nobody_notices_a_rolling_restart(
         await roll(fleet, load, 1 if lag_s == max(CHECKS) else 3)  # all of them: in the slow suite
 
 
+async def test_nobody_notices_although_no_connection_is_tried_again(
+    store: Server, ledger: Ledger, tmp_path: Path
+) -> None:
+    """It is all on the delay: until the balancer knows, a replica that ends goes on accepting."""
+    async with under_load(1, store, ledger, tmp_path, checks=Checks(500, 2, retries=0)) as (fleet, load):
+        await roll(fleet, load)
+
+
 async def test_nobody_notices_that_there_is_one_only_for_a_while(
     store: Server, ledger: Ledger, tmp_path: Path
 ) -> None:
@@ -103,11 +118,14 @@ async def three_one_three(fleet: Fleet, load: Load, stays: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("lag_s", CHECKS)
+@pytest.mark.parametrize(
+    ("lag_s", "drain"), [*((lag_s, ()) for lag_s in CHECKS), pytest.param(5, RENDERED, id="rendered")]
+)
 async def test_nobody_notices_many_rolling_restarts(
-    lag_s: int, store: Server, ledger: Ledger, tmp_path: Path
+    lag_s: int, drain: Sequence[str], store: Server, ledger: Ledger, tmp_path: Path
 ) -> None:
-    async with under_load(lag_s, store, ledger, tmp_path) as (fleet, load):
+    """Also where the balancer takes as long as the replica waits for it."""
+    async with under_load(lag_s, store, ledger, tmp_path, drain) as (fleet, load):
         for _ in range(ROUNDS):
             await roll(fleet, load)
             assert not load.failed, load.failed

@@ -157,5 +157,6 @@ async def test_nothing_is_said_to_another_server(method: str, tmp_path: Path) ->
                 if method == CALL:
                     assert said["error"]["data"]["reason"] == "redirected"
                     assert other.url in said["error"]["message"]
+                    assert len(await server.count(1, CALL)) == 1
             await server.count(1, method)
         assert not other.connections

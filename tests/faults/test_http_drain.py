@@ -175,6 +175,29 @@ async def test_a_tls_handshake_under_way_is_a_connection() -> None:
 
 
 @on_both_loops
+async def test_a_peer_that_does_not_end_tls_is_cut_with_the_listener_and_costs_only_itself() -> None:
+    authority, trust = trustme.CA(key_type=trustme.KeyType.ECDSA), ssl.create_default_context()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.ECDSA).configure_cert(server)
+    authority.configure_trust(trust)
+    limits = Limits(linger_timeout_s=0.05, keep_alive_timeout_s=0.1, write_stall_timeout_s=3600.0)
+    async with within():
+        async with serving(echo, tls=server, limits=limits) as served:
+            silent = [await served.peer(tls=trust) for _ in range(3)]
+            for peer in silent:
+                assert (await peer.get()).status == 200
+                peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await until(lambda: all(one._transport.is_closing() for one in served.all_connections))
+            await asyncio.sleep(0.3)  # for longer than it is lingered
+            another = await served.peer(tls=trust)
+            assert (await another.get()).status == 200
+            assert await another.at_end(), "it is looked at like any other"
+            served.listener.stop_accepting()
+            await served.listener.aclose()
+        assert served.listener.connections == 0
+
+
+@on_both_loops
 async def test_a_thousand_streams_are_ended_by_the_app() -> None:
     held = Held()
     async with serving(held) as served:

@@ -836,6 +836,20 @@ async def fill_up(agent: End, client: End) -> None:
     await until(lambda: agent.link.has_nothing_to_send)
 
 
+@MODES
+@pytest.mark.usefixtures("_nothing_else_ends_it")
+async def test_who_keeps_a_connection_open_and_does_not_read_has_no_more_than_the_drain(
+    tmp_path: Path, is_tls: bool
+) -> None:
+    policy = RelayPolicy(goodbye_s=0.1)
+    async with running(tmp_path, policy=policy, tls=is_tls, drain_timeout_s=1.0) as relay:
+        await relay.start()
+        async with dialled(relay) as peer:
+            assert (await peer.get("/healthz")).status == 200
+            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            assert await relay.end() == 0
+
+
 async def test_a_second_signal_forces(tmp_path: Path) -> None:
     now = [0.0]
     stop = Stop(lambda: now[0])

@@ -432,8 +432,9 @@ class Connection(asyncio.Protocol):
             log.info("%r aborted: it does not read", self)
             self._transport.abort()
         elif self._closing:
-            if not buffered and waits.look_at_linger(now) is Overdue.LINGER:
-                self._transport.close()
+            is_lingering = not buffered and not self._transport.is_closing()
+            if is_lingering and waits.look_at_linger(now) is Overdue.LINGER:
+                self._transport.close()  # once: a transport of TLS that is closed again cannot be aborted
         elif self._waiting or self._input_over or (state := self._reader.state) == STOPPED:
             return
         elif state != IDLE:

@@ -641,8 +641,20 @@ async def test_streams_that_only_listen_end_at_once_and_are_no_calls(
 ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{}}'
 
 
+NO_CALLS = {
+    "nothing": [],
+    "to listen": [b'{"jsonrpc":"2.0","id":8,"method":"subscriptions/listen"}'],
+    "and took back": [
+        b'{"jsonrpc":"2.0","id":9,"method":"tools/call"}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}',
+    ],
+}
+"""What was asked on a WebSocket, without anybody who waits for an answer."""
+
+
+@pytest.mark.parametrize("asked_for", NO_CALLS)
 @pytest.mark.parametrize("by", ["http", "framing"])
-async def test_a_websocket_is_closed_when_its_calls_are_done(tmp_path: Path, by: str) -> None:
+async def test_a_websocket_is_closed_when_its_calls_are_done(tmp_path: Path, by: str, asked_for: str) -> None:
     async with running(tmp_path, drain_timeout_s=7200.0) as relay, peers_of(0) as other:
         relay.usual_tokens()
         await relay.start()
@@ -656,12 +668,15 @@ async def test_a_websocket_is_closed_when_its_calls_are_done(tmp_path: Path, by:
         for stream, _, _ in agent.opened:
             stream.head(Head(101, [("sec-websocket-protocol", "mcp")]))
         idle, busy = await asyncio.gather(*opening)
+        for message in NO_CALLS[asked_for]:
+            idle.say(message)
         busy.say(CALL[:20], CALL[20:])
-        await until(lambda: any(heard.messages for _, _, heard in agent.opened))
+        said = {*NO_CALLS[asked_for], CALL}
+        await until(lambda: said == {one for _, _, heard in agent.opened for one in heard.messages})
         ending = asyncio.create_task(relay.end())
         await until(lambda: idle.closed)
         assert idle.closed == [(1001, "the relay is shutting down")] and not busy.closed
-        [stream] = [stream for stream, _, heard in agent.opened if heard.messages]
+        [stream] = [stream for stream, _, heard in agent.opened if CALL in heard.messages]
         stream.send(ANSWER[:20], more=True)
         stream.send(ANSWER[20:])
         await until(lambda: busy.closed)

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from mooring.errors import RemoteProtocolError
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
+from mooring.wire.modern import LISTEN
+from mooring.wire.params import cancelled_id
 
 __all__ = ["MAX_ASKED", "Asked", "Overheard"]
 
@@ -29,9 +31,14 @@ class Asked:
         return iter(self._ids)
 
     def hear_caller(self, message: bytes) -> None:
-        """It may be a call."""
+        """It may be a call, or take one back: then nobody waits for an answer, and there may be none."""
         envelope = _envelope(message)
-        if envelope is not None and envelope.is_request and len(self._ids) < MAX_ASKED:
+        if envelope is None:
+            return
+        if envelope.method == "notifications/cancelled":
+            if (id := cancelled_id(envelope.params)) is not None:
+                self._ids.pop(id, None)
+        elif envelope.is_request and envelope.method != LISTEN and len(self._ids) < MAX_ASKED:
             self._ids[envelope.request_id] = None
 
     def hear_server(self, message: bytes) -> None:

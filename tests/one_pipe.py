@@ -16,6 +16,7 @@ from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.lines import LongLine
+from mooring.wire.memory import Handshake
 
 
 class Pipe:
@@ -74,6 +75,7 @@ class OnePipe:
     def doubt_handshakes(self) -> bool:
         return False
 
+    def take_leave(self, backend: str, upstream: str, handshake: Handshake) -> None: ...
     def settle(self) -> None: ...
 
 

@@ -54,6 +54,24 @@ async def test_a_session_there_is_shown_to_no_other_server(server: Server) -> No
         assert found.record.upstream in {asked.headers.get("mcp-session-id") for asked in after.requests}
 
 
+async def test_a_session_that_ends_as_it_is_taken_over_ends_there_too(server: Server, ledger: Ledger) -> None:
+    async with (
+        hosting(ledger.command) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as owner,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as heir,
+        McpClient(owner.port) as client,
+        within(),
+    ):
+        await knows_another(owner)
+        await client.initialize()
+        assert await owner.end() == 0
+        assert (await readyz(elsewhere))["sessions"] == 1
+        client.port = heir.port
+        assert (await client.raw("DELETE")).status == 204
+        while (await readyz(elsewhere))["sessions"]:
+            await asyncio.sleep(0.02)
+
+
 async def test_at_the_bound_a_session_that_is_quiet_gives_way(server: Server, ledger: Ledger) -> None:
     """The longest unused, though its server is awake; and goes on as it was when it is used."""
     async with (

@@ -19,6 +19,7 @@ from mooring.proxy.ports import Backend, Channel
 from mooring.proxy.shared_face import SharedFace
 from mooring.proxy.sharing import Sharing
 from mooring.proxy.stateless import Stateless
+from mooring.wire.memory import Handshake
 
 __all__ = ["EraBackend"]
 
@@ -85,6 +86,10 @@ class EraBackend:
             channel.release(reason)
         else:
             self._backend.release(channel, reason, failed=failed)
+
+    def take_leave(self, backend: str, upstream: str, handshake: Handshake) -> None:
+        """See `Backend`."""
+        self._backend.take_leave(backend, upstream, handshake)
 
     def settle(self) -> None:
         """See `Backend`."""

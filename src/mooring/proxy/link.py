@@ -434,6 +434,7 @@ class Link:
 
     def leave_upstream(self) -> None:
         """Another goes on with the session there."""
+        self.upstream_known = ("", "")
         if (elsewhere := _upstream_of(self._channel)) is not None:
             elsewhere.leave()
 
@@ -502,6 +503,7 @@ class Link:
     def part(self) -> None:
         """Another talks to the instance now; nothing waits here."""
         if self._task is not None:  # it has just ended, and another was to come
+            self.leave_upstream()
             self.close("its session goes on elsewhere")
         self.state = CLOSED
         self._channel = None
@@ -518,7 +520,14 @@ class Link:
         if self._channel is None:
             self._backend.settle()
         self._drop(reason)
+        self._take_leave()
         self.dismiss("session_ended", reason)
+
+    def _take_leave(self) -> None:
+        """Of a session elsewhere that nobody has gone on with since it was taken over."""
+        backend, upstream = self.upstream_known
+        if upstream and self._owner.memory.handshake is not None and self._may_speak():
+            self._backend.take_leave(backend, upstream, self._owner.memory.handshake)
 
     def _drop(self, reason: str, *, failed: bool = False) -> None:
         channel, self._channel = self._channel, None

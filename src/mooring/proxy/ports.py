@@ -186,6 +186,11 @@ class Backend(Protocol):
         """An instance has refused `initialize`: is it worth trying again, because we look closer now?"""
         ...
 
+    def take_leave(self, backend: str, upstream: str, handshake: Handshake) -> None:
+        """A session has ended that another had opened at a server elsewhere (see `Upstream`), and that nobody
+        has gone on with: that server is told, in the background."""
+        ...
+
     def settle(self) -> None:
         """A session has ended that had no instance: nothing need be kept ready for it any more."""
         ...

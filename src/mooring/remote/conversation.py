@@ -455,9 +455,19 @@ class Conversation:
 
     async def aclose(self) -> None:
         """End the session; nothing is left running."""
-        begun = next((call.session for call in self._calls.values() if call.method == "initialize"), None)
+        begun = self._begun()
         await self.abandon()
         await self._session.farewell(begun)
+
+    def _begun(self) -> Standing | None:
+        """A session that the server knows, though it is not open here: it is ended all the same."""
+        if self._known is not None:
+            session, handshake = self._known
+            return Standing(session=session, version=handshake.protocol_version)
+        for call in self._calls.values():
+            if call.method == "initialize" and call.session is not None:
+                return Standing(session=call.session)
+        return None
 
     async def abandon(self) -> None:
         """The same, but that the server is not told."""

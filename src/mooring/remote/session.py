@@ -108,12 +108,12 @@ class RemoteSession:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def farewell(self, begun: bytes | None = None) -> None:
+    async def farewell(self, begun: Standing | None = None) -> None:
         """Tell the server that the session has ended; what it says to that does not matter.
 
-        `begun` is one that has a name already, and was never open.
+        `begun` is one that has a name already, and was never open here.
         """
-        standing = self.standing if begun is None else Standing(session=begun)
+        standing = self.standing if begun is None else begun
         if standing.session is None or not self._reach.is_up:
             return
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.link import LinkState
-from mooring.proxy.ports import Channel
+from mooring.proxy.ports import Channel, Upstream
 from mooring.proxy.proxy import Proxy
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
@@ -26,6 +26,7 @@ from mooring.supervise.states import State
 from mooring.supervise.supervisor import Supervisor
 from mooring.wire.budget import Budget
 from mooring.wire.failures import Failure
+from mooring.wire.memory import Handshake
 from mooring.workloads.crew import Crew, InstanceReport, Lent
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.happenings import (
@@ -292,6 +293,20 @@ class Workload:
     def doubt_handshakes(self) -> bool:
         """See `Backend`: here nothing is known of eras."""
         return False
+
+    def take_leave(self, backend: str, upstream: str, handshake: Handshake) -> None:
+        """See `Backend`."""
+        self._spawn(self._take_leave(backend, upstream, handshake), "taking leave")
+
+    async def _take_leave(self, backend: str, upstream: str, handshake: Handshake) -> None:
+        try:
+            channel = await self.acquire()
+        except MooringError as error:
+            log.debug("%s: the server does not hear of the end of a session: %s", self.name, error.message)
+            return
+        if isinstance(channel, Upstream) and channel.backend == backend:
+            channel.go_on_with(upstream, handshake)
+        self.release(channel, "its session has ended")
 
     def settle(self) -> None:
         """A spare is kept only while somebody needs instances."""

@@ -32,6 +32,7 @@ from mooring.replicas.forwarding import MISDIRECTED, NEIGHBOURS_PATH, Forwarding
 from mooring.replicas.holdings import SEPARATOR, Holdings
 from mooring.replicas.membership import Membership
 from mooring.replicas.newcomers import Newcomers
+from mooring.replicas.owners import Owners
 from mooring.replicas.passing import Passing
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.reception import Reception
@@ -91,6 +92,7 @@ class Front:
         self._membership = membership
         self._forwarding = forwarding
         self._passing = Passing(forwarding, membership)
+        self._owners = Owners(store, membership, forwarding)
         self._newcomers = Newcomers(store, membership, policy, clock)
         self._store = store
         self._seal = seal
@@ -246,7 +248,7 @@ class Front:
         trouble: Unavailable = answers.nobody_there()
         while self._clock() < give_up_at and not exchange.disconnected:
             try:
-                replica = await self._alive(owner)
+                replica = await self._owners.alive(owner)
                 if replica is None:
                     if await self._membership.is_refilling():
                         raise StoreUnavailable("it has lost what it knew, and is being told again")
@@ -344,7 +346,7 @@ class Front:
             self._local(exchange)  # which knows no such session either
             return True
         owner = place.owner if place.owner not in self._membership.names else ""
-        replica = await self._alive(owner) if owner else None
+        replica = await self._owners.alive(owner) if owner else None
         is_heir_wanted = replica is None and self.is_draining and bool(self._membership.others)
         if passed_on and (replica is not None or is_heir_wanted):
             exchange.respond(Response(MISDIRECTED))
@@ -363,18 +365,6 @@ class Front:
             return False
         self._serve(exchange, session)
         return True
-
-    async def _alive(self, owner: str) -> Replica | None:
-        """Where an owner is that may still act; None: its sessions are anybody's."""
-        replica = await self._membership.address_of(owner)
-        if not await self._membership.may_take_from(owner):
-            if replica is None:  # it lives, and says so again before long
-                raise StoreUnavailable("it does not know where the replica is that has the session")
-            return replica
-        # Redis has no lease of it. But it may go on with one that all others have promised it.
-        if replica is not None and await self._forwarding.holds(replica, owner):
-            return replica
-        return None
 
     async def _pass_on(
         self, exchange: Exchange, id: str, known: _Known, replica: Replica, *, at: str = ""
@@ -420,7 +410,7 @@ class Front:
         self._known.pop(id, None)
         if outcome is Outcome.NOT_DONE or exchange.request.method == "DELETE":
             return False  # to end what has ended does no harm
-        if outcome is Outcome.UNANSWERED and await self._was_released(id, known.fence, asked):
+        if outcome is Outcome.UNANSWERED and await self._owners.was_released(id, known.fence, asked):
             return False
         exchange.respond(answers.lost(exchange.request))
         return True
@@ -432,24 +422,6 @@ class Front:
             if await self._pass_on(exchange, id, next_known, heir, at=name):
                 return True
         return exchange.disconnected
-
-    async def _was_released(self, id: str, fence: int, asked: Replica) -> bool:
-        """Has whom we asked let go of it in peace? Then it had no call of ours. Without a lease, who knows?
-
-        Of this fence, and as the last change of hands: it may have had the session again when we asked, also
-        under another name.
-        """
-        if not self._membership.holds():
-            return False
-        try:
-            place = await self._store.find(id)
-            if place is None or place.released != fence or place.fence > fence + 1:
-                return False
-            heir = await self._membership.address_of(place.owner) if place.owner else None
-        except StoreUnavailable:
-            return False  # not known, so it may have been done
-        is_elsewhere = heir is not None and heir.address != asked.address
-        return self._membership.holds() and (is_elsewhere or not place.owner)
 
     async def _take(self, id: str, place: Place) -> None:
         """Take it over; whoever wants it at the same time waits for that."""

@@ -404,7 +404,7 @@ class Trunk:
             self.keeper.on_changed(self, error)
 
     def on_moved(self) -> None:
-        """See `LinkOwner`: what many share is not gone on with by another replica."""
+        """See `link_owner.LinkOwner`: what many share is not gone on with by another replica."""
 
     def wants_instance(self, exit: ExitLike) -> bool:
         """Only if somebody waits."""

@@ -68,13 +68,13 @@ async def test_one_that_is_not_trusted_any_more_is_said_to_be_so_to_who_calls(tm
         remote = RemoteOptions(url=server.url, ca_file=authority.ca_file)
         async with hosting(remote=remote) as host, client_of(host.port) as client:
             assert "n" in await client.result(CALL, TOOL)
-            executed = len(server.requests)
             await server.close()
+            heard = len(server.requests)
             server.tls = stranger
             await server.open()
             refused = (await client.ask(CALL, TOOL))["error"]
             assert refused["data"] == {"reason": "not_trusted", "retryable": True}
-            assert len(server.requests) == executed
+            assert len(server.requests) == heard
             await server.close()
             server.tls = trusted
             await server.open()

@@ -93,11 +93,14 @@ async def test_the_answer_to_a_servers_question(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["notifications/roots/list_changed", "notifications/cancelled"])
 async def test_a_notification(method: str, tmp_path: Path) -> None:
-    async def never(asked: Asked, wire: Wire) -> bytes | None:
-        await wire.closed_by_peer()
+    over = asyncio.Event()
+
+    async def waits(asked: Asked, wire: Wire) -> bytes | None:
+        await over.wait()
+        wire.close()
         return None
 
-    script = Guarded(tmp_path / "secrets", only(CALL, never))
+    script = Guarded(tmp_path / "secrets", only(CALL, waits))
     async with in_front_of(script) as (server, client):
         call = await client.send("POST", client.request(CALL, TOOL, id="it"))
         await server.count(1, CALL)
@@ -106,6 +109,7 @@ async def test_a_notification(method: str, tmp_path: Path) -> None:
         refused, taken = await server.count(2, method)
         assert refused.body == taken.body and script.lets_in(taken)
         call.reset()
+        over.set()  # it runs on without its client, and the end would wait for it
 
 
 async def test_the_rest_of_a_stream(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ because of that, is sent once more with the secret as it is now, and nothing is 
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 
 from mooring.remote.options import RemoteOptions
 from mooring.secrets.vault import Vault
-from tests.faults.test_remote_server import CALL, PROGRESS, Elsewhere
+from mooring.workloads import workload
+from tests.faults.test_remote_server import CALL, INTRODUCTION, PROGRESS, Elsewhere
 from tests.faults.test_stdio_server import Script, only, result
-from tests.hosting import hosting
+from tests.hosting import Host, hosting
 from tests.mcp_client import Json, McpClient, client_of
 from tests.raw_server import LAST_CHUNK, Asked, RawServer, Wire, answer, event, raw_server, stream_head
-from tests.support import within
+from tests.support import until, within
 
 TOOL: Json = {"name": "x", "arguments": {}}
 QUESTION: Json = {
@@ -58,11 +60,17 @@ class Guarded(Elsewhere):
 
 
 @asynccontextmanager
-async def in_front_of(script: Guarded) -> AsyncIterator[tuple[RawServer, McpClient]]:
+async def hosted(script: Guarded) -> AsyncIterator[tuple[RawServer, Host]]:
     async with raw_server(script) as server:
         remote = RemoteOptions(url=server.url, header_references={"Authorization": "Bearer {secret:linear}"})
-        async with hosting(remote=remote, secrets=script.secrets) as host, client_of(host.port) as client:
-            yield server, client
+        async with hosting(remote=remote, secrets=script.secrets) as host:
+            yield server, host
+
+
+@asynccontextmanager
+async def in_front_of(script: Guarded) -> AsyncIterator[tuple[RawServer, McpClient]]:
+    async with hosted(script) as (server, host), client_of(host.port) as client:
+        yield server, client
 
 
 async def test_the_answer_to_a_servers_question(tmp_path: Path) -> None:
@@ -171,3 +179,68 @@ async def test_calls_that_are_refused_one_after_the_other(tmp_path: Path) -> Non
                 assert "n" in await call
         calls_refused = [one for one in script.refused if one.body and one.message["method"] == CALL]
         assert len(calls_refused) == 4
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call may be an attempt."""
+    monkeypatch.setattr(workload, "REFUSED_AGAIN_S", 0.0)
+
+
+@asynccontextmanager
+async def in_front_of_stranger(script: Guarded) -> AsyncIterator[tuple[Host, McpClient]]:
+    """It knows Mooring with no secret that Mooring has."""
+    Vault(script.secrets).put("linear", "not-this-one")
+    async with hosted(script) as (_, host), McpClient(host.port) as client:
+        await until(lambda: state_of(host) == ("failed", "unauthorized"))
+        yield host, client
+
+
+def state_of(host: Host) -> tuple[str, str]:
+    """And why; as it was last logged."""
+    states = [vars(record) for record in host.events("state")]
+    return (states[-1]["state"], states[-1]["reason"]) if states else ("", "")
+
+
+async def test_one_that_lets_nobody_in_is_asked_again_by_the_next_session(
+    impatient: None, tmp_path: Path
+) -> None:
+    script = Guarded(tmp_path / "secrets")
+    async with in_front_of_stranger(script) as (host, client):
+        refused = await client.raw("POST", client.request("initialize", INTRODUCTION))
+        assert json.loads(refused.body)["error"]["data"]["reason"] == "unauthorized", refused
+        await until(lambda: state_of(host) == ("failed", "unauthorized"))
+        script.change()
+        await client.initialize()
+        assert "n" in await client.result(CALL, TOOL)
+
+
+async def test_who_comes_a_moment_after_that_is_told_why_and_not_to_wait(tmp_path: Path) -> None:
+    script = Guarded(tmp_path / "secrets")
+    async with in_front_of_stranger(script) as (_, client):
+        asked = len(script.refused)
+        refused = await client.raw("POST", client.request("initialize", INTRODUCTION))
+        told = json.loads(refused.body)["error"]
+        assert told["data"] == {"reason": "unauthorized", "retryable": True}
+        assert "wants to know who asks" in told["message"] and "asks us to wait" not in told["message"]
+        assert refused.status == 503 and "retry-after" not in refused.headers
+        assert len(script.refused) == asked
+
+
+async def test_that_calls_fail_is_said_once_and_until_one_is_answered(tmp_path: Path) -> None:
+    script = Guarded(tmp_path / "secrets")
+    async with hosted(script) as (_, host), client_of(host.port) as client:
+        assert "n" in await client.result(CALL, TOOL)
+        assert (await client.raw("DELETE")).status == 204
+        Vault(script.secrets).put("linear", "not-this-one")
+        for _ in range(3):
+            async with McpClient(host.port) as stranger:
+                answer = await stranger.raw("POST", stranger.request("initialize", INTRODUCTION))
+                assert json.loads(answer.body)["error"]["data"]["reason"] == "unauthorized"
+        assert state_of(host) == ("ready", "calls_fail")
+        [told] = host.events("calls_fail")
+        assert "who asks (401)" in told.getMessage() and "not-this-one" not in told.getMessage()
+        script.change()
+        async with client_of(host.port) as friend:
+            assert "n" in await friend.result(CALL, TOOL)
+        assert len(host.events("calls_answered")) == 1

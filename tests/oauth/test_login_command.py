@@ -59,7 +59,7 @@ async def test_a_login_makes_a_server_work_and_is_renewed(authority: Authority, 
         status, _, err = await place.mooring("run", "far", "--url", server.url)
         assert status == 1 and "mooring login far" in err, err
         seen = await place.told("status", "far")
-        assert (seen["state"], seen["reason"]) == ("failed", "initialize_failed")
+        assert (seen["state"], seen["reason"]) == ("failed", "unauthorized")
 
         status, out, err = await log_in(place, "far")
         assert status == 0, err

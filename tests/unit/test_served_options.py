@@ -15,7 +15,7 @@ from mooring.cli.files.writing import as_json, as_toml, written
 from mooring.cli.main import cli
 from mooring.cli.running.plan import plan_server
 from mooring.errors import UserError
-from mooring.remote.options import ServedOptions
+from mooring.remote.options import RemoteOptions, ServedOptions
 from mooring.runtimes.containers.labels import Owned, Owner
 from mooring.runtimes.containers.spec import ContainerSpec, creation
 from mooring.runtimes.containers.states import Seen
@@ -152,7 +152,9 @@ def test_an_engine_tells_where_it_has_published_it(ports: object, found: int | N
 
 
 def test_one_that_is_silent_is_asked_where_it_listens() -> None:
-    assert "PORT" in hint_if_silent(planned(*PROCESS).served, is_elsewhere=False)
-    assert "8080" in hint_if_silent(planned(*CONTAINER).served, is_elsewhere=False)
-    assert "standard input" in hint_if_silent(None, is_elsewhere=False)
-    assert "URL" in hint_if_silent(None, is_elsewhere=True)
+    assert "PORT" in hint_if_silent(planned(*PROCESS).served, None)
+    assert "8080" in hint_if_silent(planned(*CONTAINER).served, None)
+    assert "standard input" in hint_if_silent(None, None)
+    elsewhere = RemoteOptions(url="http://127.0.0.1:1/mcp")
+    assert "URL" in hint_if_silent(None, elsewhere) and "--transport" not in hint_if_silent(None, elsewhere)
+    assert "--transport sse" in hint_if_silent(None, RemoteOptions(url=elsewhere.url, transport="sse"))

@@ -32,7 +32,10 @@ def test_a_token_that_is_refused_is_doubted() -> None:
 def test_a_server_of_the_daemon_has_a_log() -> None:
     error = unauthorized()
     message, hint = in_words(error, Asked(server="time", visit=VisitOptions(url=URL)))
-    assert (message, hint) == (error.message, "mooring logs time tells more"), "it is told how it was run"
+    assert (message, hint) == (
+        error.message,
+        "if it asks for a login: mooring login time; mooring logs time tells more",
+    ), "it is told how it was run"
 
 
 def test_other_errors_are_told_as_they_are() -> None:

@@ -15,8 +15,10 @@ __all__ = ["Backend", "Channel", "Discarded", "ExitLike", "Fence", "Guarded", "R
 
 
 def named(pid: int | None) -> str:
-    """An instance, for people. What is elsewhere has no process here, and a negative number."""
-    return f"connection {-pid}" if pid is not None and pid < 0 else f"pid {pid}"
+    """An instance, for people. What is elsewhere has no process, and a negative number; 0: none yet."""
+    if not pid:
+        return "no instance yet"
+    return f"connection {-pid}" if pid < 0 else f"pid {pid}"
 
 
 class ExitLike(Protocol):

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-__all__ = ["Reason", "ReasonCode"]
+__all__ = ["REFUSALS", "Reason", "ReasonCode"]
 
 
 class ReasonCode(StrEnum):
@@ -42,12 +42,26 @@ class ReasonCode(StrEnum):
     """failed: an instance cannot be made: program missing, bad configuration."""
     INITIALIZE_FAILED = "initialize_failed"
     """failed: it runs, but does not answer `initialize` as a server should."""
+    UNAUTHORIZED = "unauthorized"
+    """failed: it is elsewhere, and wants to know who asks."""
+    FORBIDDEN = "forbidden"
+    """failed: it is elsewhere, and does not let us in."""
+    NOT_MCP = "not_mcp"
+    """failed: no MCP server answers at its URL."""
+    REDIRECTED = "redirected"
+    """failed: it has moved to another URL."""
     SIGNAL = "signal"
     """draining, stopping, stopped: Mooring itself was told to end."""
     ASKED = "asked"
     """draining, stopping, stopped: somebody asked for the workload to end."""
     REMOVED_OUTSIDE = "removed_outside"
     """draining, stopping, stopped: somebody has removed a container of it, and not by Mooring."""
+
+
+REFUSALS = frozenset(
+    {ReasonCode.UNAUTHORIZED, ReasonCode.FORBIDDEN, ReasonCode.NOT_MCP, ReasonCode.REDIRECTED}
+)
+"""What answers elsewhere does not serve us, as only people can put right."""
 
 
 class Reason(Struct, frozen=True):

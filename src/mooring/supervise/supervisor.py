@@ -315,8 +315,8 @@ class Supervisor:
         self._move(event, reason, retry_at if self._policy.restart else None)
 
     def idle(self) -> None:
-        """It works, and nobody needs an instance now."""
-        if self._state is State.READY:
+        """It works, and nobody needs an instance now. That calls fail is not over with the last session."""
+        if self._state is State.READY and self._reason.code is not ReasonCode.CALLS_FAIL:
             self.explain(Reason(ReasonCode.IDLE))
 
     # What was asked for

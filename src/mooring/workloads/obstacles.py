@@ -55,6 +55,8 @@ class Obstacles:
         self._trouble_until = 0.0
         self._troubles = 0
         """In a row."""
+        self._failing = ""
+        """Why calls fail, as the log has it."""
         self._progress_at = 0.0
         self._layers_done = -1
 
@@ -146,9 +148,14 @@ class Obstacles:
         """A call was answered by us, for this reason; or (None) by the server."""
         if self._supervisor.state is not State.READY:
             return
+        known, about = self._supervisor.reason, {"event": "calls_fail", "server": self._name}
         if failure is not None:
+            if known.code is not ReasonCode.CALLS_FAIL or failure.reason != self._failing:
+                self._failing = failure.reason
+                log.warning("%s: calls fail: %s", self._name, failure.message, extra=about)
             self._supervisor.explain(Reason(ReasonCode.CALLS_FAIL, failure.message))
-        elif self._supervisor.reason.code is ReasonCode.CALLS_FAIL:
+        elif known.code is ReasonCode.CALLS_FAIL:
+            log.info("%s: calls are answered again", self._name, extra={**about, "event": "calls_answered"})
             self._supervisor.explain(Reason(ReasonCode.WORKING))
             self._tell_paused()
 

@@ -72,11 +72,13 @@ class Trial:
         except ServerFailed as error:
             error.message = noise.mask(error.message)
             if (trouble := channel.trouble) is not None and trouble.reason not in OTHER_ERA:
-                return self._tell_trouble(trouble._replace(message=noise.mask(trouble.message)))
+                return self._tell_trouble(trouble)
             if self.is_elsewhere and error.code == "initialize_timeout":
                 return self._tell_silent(error.message)
             if error.code == "initialize_refused" and await self._speaks_modern():
                 return "it speaks another era"
+            if self.is_elsewhere and trouble is not None and trouble.reason in FOR_PEOPLE:
+                return self._tell_trouble(trouble)
             if error.code != "server_exited":
                 error.hint = error.hint or self._hint
                 self._supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
@@ -90,16 +92,27 @@ class Trial:
         await self._learn_of_pings(probe, channel)
         return "it works"
 
+    def heard(self, channel: Instance) -> None:
+        """A session of a client's was the attempt, and has come to nothing: does that say enough?"""
+        if (trouble := channel.trouble) is not None and trouble.reason in FOR_PEOPLE - OTHER_ERA:
+            self._tell_trouble(trouble)
+
     def _tell_trouble(self, trouble: Failure) -> str:
         """It speaks HTTP, and what answered was no server of MCP."""
+        trouble = trouble._replace(message=self._proxy.noise.mask(trouble.message))
         if trouble.reason in FOR_PEOPLE:
-            wants_login = trouble.reason == "unauthorized" and self.is_elsewhere
-            hint = f"mooring login {self._name}" if wants_login else ""
-            error = ServerFailed(trouble.message, code=trouble.reason, hint=hint)
-            self._supervisor.cannot_start(error, code=ReasonCode.INITIALIZE_FAILED)
+            error = ServerFailed(trouble.message, code=trouble.reason, hint=self._hint_for(trouble.reason))
+            # Of one that we start its exit would be the reason.
+            code = ReasonCode(trouble.reason) if self.is_elsewhere else ReasonCode.INITIALIZE_FAILED
+            self._supervisor.cannot_start(error, code=code)
         else:
             self._on_obstacle(trouble)
         return trouble.message
+
+    def _hint_for(self, reason: str) -> str:
+        if reason == "not_mcp":
+            return self._hint
+        return f"mooring login {self._name}" if reason == "unauthorized" and self.is_elsewhere else ""
 
     def _tell_silent(self, text: str) -> str:
         """Nobody here could end it, and begin it anew: it may answer later."""

@@ -3,9 +3,9 @@
 import logging
 from typing import NamedTuple
 
-from mooring.remote.options import ServedOptions
+from mooring.remote.options import RemoteOptions, ServedOptions
 from mooring.runtimes.exits import Exit
-from mooring.supervise.reasons import ReasonCode
+from mooring.supervise.reasons import REFUSALS, ReasonCode
 from mooring.supervise.snapshot import Snapshot
 from mooring.supervise.states import State
 
@@ -26,14 +26,21 @@ ENVIRONMENT_HINT = (
 NOT_MCP_HINT = "does it speak MCP on its standard input and output? Some servers need an option for that"
 
 
-def hint_if_silent(served: ServedOptions | None, *, is_elsewhere: bool) -> str:
+def hint_if_silent(served: ServedOptions | None, remote: RemoteOptions | None) -> str:
     """What may be wrong with a server that does not answer."""
-    if is_elsewhere:
-        return "is the path of its URL right? Many servers have /mcp, older ones /sse"
+    if remote is not None:
+        hint = "is the path of its URL right? Many servers have /mcp, older ones /sse"
+        if remote.transport == "auto":
+            return hint
+        return f"{hint}; and is --transport {remote.transport} what it speaks? Without it that is found out"
     if served is None:
         return NOT_MCP_HINT
     port = f"port {served.container_port}" if served.container_port else f"the port that {served.port_env} is"
     return f"does it listen on {port}, of 127.0.0.1 or all addresses, and speak MCP at {served.path}?"
+
+
+UNUSABLE = REFUSALS | {ReasonCode.CANNOT_START, ReasonCode.INITIALIZE_FAILED}
+"""It has failed without an exit."""
 
 
 class Line(NamedTuple):
@@ -45,10 +52,7 @@ class Line(NamedTuple):
 
 def state_line(name: str, seen: Snapshot, before: State) -> Line:
     """A change of state. What an exit led to is told with the exit."""
-    if seen.state is State.FAILED and seen.reason.code in (
-        ReasonCode.CANNOT_START,
-        ReasonCode.INITIALIZE_FAILED,
-    ):
+    if seen.state is State.FAILED and seen.reason.code in UNUSABLE:
         hint = f" ({seen.reason.hint})" if seen.reason.hint else ""
         return Line(logging.ERROR, f"{name} cannot be used: {seen.reason.text}{hint}")
     if seen.state is State.READY and before is not State.READY:

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec.structs import replace
+
 from mooring.errors import MooringError, ServerFailed, Unavailable, UserError
 from mooring.proxy.link import LinkState
 from mooring.proxy.ports import Channel, Upstream
@@ -61,6 +63,8 @@ TAKEN = {
     "server_restarted": ReasonCode.RESTARTING,
 }
 """Instances that were lost through no fault of the server, by the reason of their end."""
+REFUSED_AGAIN_S = 5.0
+"""In `failed`, between two attempts at a server elsewhere: it is asked, and not started."""
 MOST_SPARES_LOST = 3
 """In a row: a server that does not stay while nobody speaks to it gets no more spares."""
 
@@ -106,8 +110,11 @@ class Workload:
         self.unfinished = Budget(definition.sessions.budget_bytes, definition.max_instances)
         """What instances have written of lines that have not ended."""
         loop = asyncio.get_running_loop()
+        is_elsewhere = definition.remote is not None
         self.supervisor = Supervisor(
-            definition.restarts,
+            replace(definition.restarts, failed_retry_s=REFUSED_AGAIN_S)
+            if is_elsewhere
+            else definition.restarts,
             clock=clock,
             call_later=loop.call_later,
             random=random.random,
@@ -138,9 +145,9 @@ class Workload:
             generation=generation,
         )
         self._crew = Crew(maker)
-        hint = hint_if_silent(definition.served, is_elsewhere=definition.remote is not None)
+        hint = hint_if_silent(definition.served, definition.remote)
         self.trial = Trial(self.name, self.proxy, self.supervisor, self._obstacles.in_trouble, hint)
-        self.trial.is_elsewhere = definition.remote is not None
+        self.trial.is_elsewhere = is_elsewhere
         self.moving = Moving(self._crew, self.proxy, self.supervisor)
         self.moving.on_useless = lambda instance: self.release(instance, "nobody can use it")
         self._spares_lost = 0
@@ -266,6 +273,8 @@ class Workload:
         reason = self.mask(reason)  # it may be what the server said
         if failed and self.definition.remote is not None:
             self._lose_elsewhere(lent.instance, reason, worked=worked)
+        elif not (failed or worked or lent.expendable) and self._is_asked_again:
+            self.trial.heard(lent.instance)
         elif failed:
             # First: those that are sessions with the same program do not work any more either.
             self._crew.maker.replace(lent.instance, reason)
@@ -591,12 +600,18 @@ class Workload:
         """An instance is being made, or has not said yet whether it works."""
         return bool(self._launching or self._crew.lent.keys() - self._crew.working)
 
+    @property
+    def _is_asked_again(self) -> bool:
+        """A server elsewhere whose one attempt goes on, whoever has begun it: it ends with an answer."""
+        return self.definition.remote is not None and self.supervisor.state is State.STARTING
+
     async def _try(self) -> None:
         """Speak to an instance ourselves, then let it go."""
         if self._someone_tries():
             return
         try:
-            await self.supervisor.admit()
+            if not self._is_asked_again:
+                await self.supervisor.admit()
             channel = await self._launch()
         except MooringError as error:
             log.debug("%s: no instance to speak to: %s", self.name, error.message)

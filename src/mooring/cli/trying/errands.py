@@ -179,7 +179,10 @@ def _tell(error: Refused, asked: Asked) -> int:
 def in_words(error: Refused, asked: Asked) -> tuple[str, str]:
     """What the server, or Mooring in its place, says; and what helps here."""
     if ":" not in asked.server:
-        return error.message, f"mooring logs {asked.server} tells more" if error.reason else ""
+        more = f"mooring logs {asked.server} tells more" if error.reason else ""
+        if error.reason == "unauthorized":
+            more = f"if it asks for a login: mooring login {asked.server}; {more}"
+        return error.message, more
     if error.reason != "unauthorized":
         return error.message, ""
     # The words are for all commands that visit servers. Those in brackets name options of others.

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -544,3 +545,24 @@ async def test_what_would_go_on_for_ever_is_told(kind: str) -> None:
         async with within(30):
             refused = await client.ask(CALL, {"name": "x", "arguments": {}})
         assert refused["error"]["data"]["reason"] == reasons.get(kind, "connection_lost"), refused
+
+
+@pytest.mark.parametrize(
+    ("fault", "transport", "reason", "told"),
+    [
+        (says(answer(status="405 No")), "auto", "not_mcp", "no MCP server at this URL (405)"),
+        (says(answer(status="405 No")), "sse", "not_mcp", "and is --transport sse what it speaks?"),
+        (refuses("200 OK"), "auto", "initialize_failed", "it refuses initialize: No, said the server ("),
+    ],
+)
+async def test_what_is_of_no_use_is_told_in_words_for_people(
+    fault: Fault, transport: Literal["auto", "sse"], reason: str, told: str
+) -> None:
+    async with (
+        raw_server(fault) as server,
+        hosting(remote=RemoteOptions(url=server.url, transport=transport)) as host,
+    ):
+        await until(lambda: any(vars(one)["state"] == "failed" for one in host.events("state")))
+        line = host.events("state")[-1]
+        assert vars(line)["reason"] == reason
+        assert told in line.getMessage() and "{" not in line.getMessage()

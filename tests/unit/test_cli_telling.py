@@ -78,6 +78,33 @@ def server(**other: Any) -> dict[str, Any]:
             {"state": "failed", "reason": "crash_loop", "reason_text": "more than 10 exits in 10 minutes"},
             "failed: it crashes again and again: more than 10 exits in 10 minutes",
         ),
+        (
+            {
+                "state": "failed",
+                "reason": "initialize_failed",
+                "reason_text": "no",
+                "address": "http://x/mcp",
+            },
+            "failed: what answers there is of no use as an MCP server: no",
+        ),
+        (
+            {
+                "state": "failed",
+                "reason": "unauthorized",
+                "reason_text": "it asks",
+                "address": "http://x/mcp",
+            },
+            "failed: it asks",
+        ),
+        (
+            {
+                "state": "starting",
+                "reason": "unreachable",
+                "reason_text": "time: it is not there",
+                "instances": [],
+            },
+            "starting: it is not there",
+        ),
         ({"state": "failed", "reason": "of_tomorrow", "reason_text": "so"}, "failed: so"),
         ({"state": "draining", "reason_text": "SIGTERM"}, "draining: 1 call to finish"),
         ({"state": "stopping", "reason_text": "by request", "calls": 0}, "stopping: by request"),
@@ -85,6 +112,30 @@ def server(**other: Any) -> dict[str, Any]:
 )
 def test_states(other: dict[str, Any], words: str) -> None:
     assert words in state_in_words(server(**other))
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("unauthorized", "failed (unauthorized)"),
+        ("not_mcp", "failed (not MCP)"),
+        ("crash_loop", "failed (crashes)"),
+    ],
+)
+def test_why_it_failed_in_short(reason: str, words: str) -> None:
+    assert state_in_short(server(state="failed", reason=reason)) == words
+
+
+@pytest.mark.parametrize(
+    ("retry_in_s", "told"),
+    [
+        (0.0, "the next call tries it again; so does: mooring start time"),
+        (3.2, "a call in 4 s or later tries it again; at once: mooring start time"),
+    ],
+)
+def test_when_a_failed_one_is_tried_again(retry_in_s: float, told: str) -> None:
+    failed = server(state="failed", reason="crash_loop", retry_in_s=retry_in_s)
+    assert ("", told) in list(described(failed))
 
 
 def test_everything_is_told() -> None:

@@ -170,8 +170,8 @@ def expect_handshake(response: Envelope) -> Handshake:
     An error says little: servers of the era without handshakes refuse them with whichever code they like.
     """
     if response.error:
-        text = bytes(response.error)[:500].decode("utf-8", "replace")
-        raise ServerFailed(f"it refuses initialize: {text}", code="initialize_refused")
+        text = jsonrpc.error_message_of(response) or bytes(response.error).decode("utf-8", "replace")
+        raise ServerFailed(f"it refuses initialize: {text[:500]}", code="initialize_refused")
     try:
         return read_handshake(response.result)
     except RemoteProtocolError as error:

@@ -1,5 +1,6 @@
 """What people are told of a server: pure, from what the daemon says of it."""
 
+import math
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,16 +18,28 @@ FAILED = {
     "server_exited": "it ended, and is not to be restarted",
 }
 """Why it failed: one that could not begin is another matter than one that began and crashed."""
+FAILED_ELSEWHERE = {
+    "cannot_start": "it cannot be asked",
+    "initialize_failed": "what answers there is of no use as an MCP server",
+}
+"""The same, of one that Mooring does not start."""
 REMARKS = {
     "calls_fail": "calls fail",
+    "cannot_start": "cannot be started",
+    "crash_loop": "crashes",
     "engine_unreachable": "engine unreachable",
+    "forbidden": "not let in",
+    "initialize_failed": "not MCP",
+    "not_mcp": "not MCP",
     "paused": "paused",
     "pulling": "pulling its image",
     "pull_failed": "its image cannot be pulled",
+    "redirected": "moved",
     "removed_outside": "removed outside Mooring",
+    "unauthorized": "unauthorized",
     "unreachable": "unreachable",
 }
-"""What `ls` says of reasons that have to do with containers, and with servers elsewhere."""
+"""What `ls` says of reasons that one should know of at once."""
 
 
 def count(amount: int, what: str) -> str:
@@ -47,12 +60,13 @@ def state_in_short(server: Json) -> str:
 
 def state_in_words(server: Json) -> str:
     """The state, and why it is so."""
-    state, text = str(server["state"]), str(server["reason_text"])
+    # Errors name the server, which is named already where states are told.
+    state, text = str(server["state"]), str(server["reason_text"]).removeprefix(f"{server['name']}: ")
     if state == "backoff":
         wait = f"restarting in {server['retry_in_s'] or 0:.0f} s"
         return f"backoff: {wait}, attempt {server['attempt']} of {server['attempts']}"
     if state == "failed":
-        why = FAILED.get(server["reason"], "")
+        why = (FAILED_ELSEWHERE if server.get("address") else FAILED).get(server["reason"], "")
         text = f"{why}: {text}" if why and text else why or text
     elif server["reason"] == "restarting":
         return f"{state} again: {text}"
@@ -70,7 +84,7 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
     if server["hint"]:
         yield "hint", server["hint"]
     if server["state"] == "failed" and server["retry_in_s"] is not None:
-        yield "", f"the next call tries it again; so does: mooring start {server['name']}"
+        yield "", _tried_again(server)
     yield "url", server["url"]
     image, address = server.get("image"), server.get("address")  # which older daemons do not tell
     if address:
@@ -93,6 +107,13 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
     yield from _listed("instances", map(_instance, server["instances"]))
     yield from _listed("exits", map(_exit, reversed(server["exits"])))
     yield from _listed("stderr", server["stderr"])
+
+
+def _tried_again(server: Json) -> str:
+    wait_s, start = math.ceil(server["retry_in_s"]), f"mooring start {server['name']}"
+    if wait_s:
+        return f"a call in {wait_s} s or later tries it again; at once: {start}"
+    return f"the next call tries it again; so does: {start}"
 
 
 def _listed(title: str, lines: Any) -> Iterator[tuple[str, str]]:

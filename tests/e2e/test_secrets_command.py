@@ -236,6 +236,15 @@ async def test_values_are_written_in_every_way_that_there_is(tmp_path: Path) -> 
         assert await place.done("secret", "ls") == "There are no secrets. Keep one: mooring secret set NAME\n"
 
 
+async def test_who_has_no_process_here_is_not_said_to_keep_the_old_value(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        await keep(place, "linear", "old")
+        reference = ("--header", "Authorization: Bearer {secret:linear}")
+        await place.done("run", "far", "--no-wait", "--url", "http://127.0.0.1:9/mcp", *reference)
+        _, _, err = await keep(place, "linear", "new")
+        assert "far: new sessions use it" in err and "mooring restart" not in err, err
+
+
 async def test_a_value_that_a_reference_takes_the_place_of_is_not_written_down(tmp_path: Path) -> None:
     async with home(tmp_path) as place:
         place.environment["TOKEN"] = "canary-of-the-shell"

@@ -19,7 +19,7 @@ from mooring.secrets.references import Reference
 from mooring.secrets.resolving import read_value
 from mooring.secrets.vault import KEYRING, Vault
 from mooring.store.database import StoreError
-from mooring.workloads.secret_users import servers_by_reference
+from mooring.workloads.secret_users import servers_by_reference, servers_elsewhere
 
 __all__ = ["known_names", "list_secrets", "remove_secret", "set_secret"]
 
@@ -44,9 +44,15 @@ def set_secret(name: str, *, in_keyring: bool) -> None:
     where = "the keyring" if done.place == KEYRING else str(places.secrets)
     click.echo(f"{name} is kept in {printable(where)}")
     with suppress(StoreError):  # it is kept, whatever is the matter with the servers
-        if users := _users(servers_by_reference(places.state), name, done.place):
-            told = f"processes of {', '.join(users)} that run keep the value that they have"
-            tell("note", f"{told}; to renew them: mooring restart {' '.join(users)}")
+        users = _users(servers_by_reference(places.state), name, done.place)
+        elsewhere = servers_elsewhere(places.state)
+        if here := [user for user in users if user not in elsewhere]:
+            told = f"processes of {', '.join(here)} that run keep the value that they have"
+            tell("note", f"{told}; to renew them: mooring restart {' '.join(here)}")
+        if there := [user for user in users if user in elsewhere]:
+            tell(
+                "note", f"{', '.join(there)}: new sessions use it, and so does a call that is refused without"
+            )
 
 
 def _given_value(name: str) -> str:

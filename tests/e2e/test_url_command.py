@@ -124,14 +124,34 @@ async def test_one_that_is_down_is_said_to_be_and_is_found_again(tmp_path: Path)
             assert await place.done("call", "far", "echo", "text=back") == "back\n"
 
 
-async def test_a_secret_is_not_taken_from_the_command_line(tmp_path: Path) -> None:
+URL, TOKEN = "http://127.0.0.1:9/mcp", "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["--url", URL, "--header", f"Authorization: Bearer {TOKEN}"],
+            "mooring secret set far-authorization",
+        ),
+        (["--url", URL, "--header", f"X-A: {TOKEN}"], "mooring secret set far-x-a"),
+        (["--url", f"{URL}?api_key={TOKEN}"], "--url literal:URL"),
+    ],
+)
+async def test_a_secret_is_not_taken_from_the_command_line(
+    tmp_path: Path, words: list[str], told: str
+) -> None:
     async with home(tmp_path) as place:
-        header = "Authorization: Bearer sk-0123456789abcdef01234567"
-        status, out, err = await place.mooring(
-            "run", "far", "--url", "http://127.0.0.1:9/mcp", "--header", header
-        )
-        assert status == 2 and "mooring secret set far-authorization" in err
+        status, out, err = await place.mooring("run", "far", *words)
+        assert status == 2 and told in " ".join(err.split()), err
         assert "0123456789" not in out + err
+
+
+async def test_what_only_looks_like_a_secret_is_taken(tmp_path: Path) -> None:
+    async with home(tmp_path) as place:
+        meant = ("--url", f"literal:{URL}?api_key={TOKEN}", "--header", f"X-A: literal:{TOKEN}")
+        await place.done("run", "far", "--no-wait", *meant)
+        assert (await place.told("status", "far"))["address"] == URL
 
 
 @pytest.mark.parametrize(

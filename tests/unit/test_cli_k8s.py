@@ -115,6 +115,14 @@ def test_what_looks_like_a_secret_and_is_none() -> None:
     assert words[-1] == "X-Token-Kind: literal:opaque", "or the pod would refuse it"
 
 
+def test_a_header_with_a_value_that_only_looks_like_a_secret_is_taken_by_the_pod() -> None:
+    token = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+    words = words_in_pod(
+        "x", "--image", "a", "--plain", "X-A", "--url", "https://a", "--header", f"X-A: {token}"
+    )
+    assert f"X-A: literal:{token}" in words
+
+
 def test_values() -> None:
     assert values.parse_egress("fd00::/8:443") == (Exit("fd00::/8", 443),)
     assert values.parse_egress("10.0.0.0/8") == (Exit("10.0.0.0/8"),)

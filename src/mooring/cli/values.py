@@ -162,11 +162,11 @@ def parse_header(text: str) -> tuple[str, str]:
 
 
 def parse_address(text: str) -> str:
-    """The URL of a server."""
+    """The URL of a server. `literal:` before it stays: it says what the URL is not."""
     from mooring.http.origin import parse_url  # noqa: PLC0415
 
     try:
-        parse_url(text)
+        parse_url(text.removeprefix("literal:"))
     except UserError as error:
         raise ValueError(f"{error.message}; {error.hint}") from None
     return text

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from mooring.cli.files.secret_looks import header_looks_secret
+from mooring.cli.files.secret_looks import value_looks_secret
 from mooring.cli.files.settings import address_settings, served_settings, settings_of
 from mooring.cli.k8s.values import VALUE_KEY, parse_object_name
 from mooring.cli.running.conflicts import as_option
@@ -172,7 +172,7 @@ def _address(remote: RemoteOptions, files: _SecretFiles) -> list[str]:
     words = ["--url", remote.url, *_as_words(address_settings(remote))]
     for name, value in remote.headers.items():
         # That it is no secret was said when the manifests were made; `mooring run` has to be told again.
-        text = f"{LITERAL}:{value}" if header_looks_secret(name) else literally(value)
+        text = f"{LITERAL}:{value}" if value_looks_secret(name, value) else literally(value)
         words += ["--header", f"{name}: {text}"]
     for name, text in remote.header_references.items():
         words += ["--header", f"{name}: {files.rewritten(name, text)}"]

@@ -8,12 +8,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from mooring.cli.files.secret_looks import header_looks_secret, secret_name
+from mooring.cli.files.secret_looks import secret_name, value_looks_secret, word_looks_secret
 from mooring.cli.running.conflicts import as_options, conflict
 from mooring.cli.running.images import path_at
 from mooring.errors import UserError
 from mooring.remote.options import RemoteOptions
-from mooring.secrets.references import LITERAL, parse, sort_out
+from mooring.secrets.references import LITERAL, sort_out
 
 __all__ = ["NOT_ELSEWHERE", "ONLY_ELSEWHERE", "check_remote", "plan_remote", "refuse_secrets"]
 
@@ -21,6 +21,8 @@ ONLY_ELSEWHERE = frozenset({"header", "ca_file", "client_cert", "client_key"})
 """Options that mean nothing to a program that we start."""
 NOT_ELSEWHERE = frozenset({"env", "env_file", "pass_env", "inherit_env", "cwd", "eof_grace", "stop_grace"})
 """And those that mean nothing to one that we do not start."""
+_MEANT = f"{LITERAL}:"
+"""What comes after it is no secret, whatever it looks like."""
 
 
 def plan_remote(
@@ -41,7 +43,7 @@ def plan_remote(
         return Path(path_at(here, given[name])) if given[name] else None
 
     return RemoteOptions(
-        url=given["url"],
+        url=given["url"].removeprefix(_MEANT),
         headers=texts,
         header_references=references,
         transport=given["transport"],
@@ -60,18 +62,29 @@ def check_remote(options: RemoteOptions) -> None:
     origin_of(options, NO_PROXIES)
 
 
-def refuse_secrets(name: str, headers: Mapping[str, str]) -> None:
+def refuse_secrets(name: str, headers: Mapping[str, str], url: str | None) -> None:
     """Of a command line. Raises UserError that repeats no value."""
     for header, value in headers.items():
-        is_meant = value.startswith(f"{LITERAL}:") or bool(parse(value).references)
-        if header_looks_secret(header) and not is_meant:
+        if value_looks_secret(header, value) and not value.startswith(_MEANT):
             secret = secret_name(name, header)
             kind = f"{value.split()[0]} " if header.lower() == "authorization" and " " in value else ""
-            raise UserError(
-                f"--header {header}: its value looks like a secret, and everybody can read command lines",
-                code="secret_in_argv",
-                hint=f"mooring secret set {secret}, and then: --header '{header}: {kind}{{secret:{secret}}}'",
+            raise _refused(
+                f"--header {header}: its value looks",
+                f"mooring secret set {secret}, and then: --header '{header}: {kind}{{secret:{secret}}}'; "
+                f"if it is none: --header '{header}: {_MEANT}VALUE'",
             )
+    if url is not None and not url.startswith(_MEANT) and word_looks_secret((url,), 0):
+        raise _refused(
+            "--url: something in it looks",
+            "give it in a header: --header 'NAME: {secret:SECRET}'; "
+            f"if it is none, or the server takes it only there: --url {_MEANT}URL",
+        )
+
+
+def _refused(what: str, hint: str) -> UserError:
+    return UserError(
+        f"{what} like a secret, and everybody can read command lines", code="secret_in_argv", hint=hint
+    )
 
 
 def _check_alone(given: Mapping[str, Any], chosen: Collection[str], command: tuple[str, ...]) -> None:

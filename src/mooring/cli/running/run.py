@@ -472,10 +472,10 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     another command under the same NAME needs --replace.
     """
     chosen = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
-    if given["header"]:
+    if given["header"] or given["url"]:
         from mooring.cli.running.addresses import refuse_secrets  # noqa: PLC0415 - heavy
 
-        refuse_secrets(given["name"], dict(given["header"]))
+        refuse_secrets(given["name"], dict(given["header"]), given["url"])
     run_it = _run_here if given["foreground"] else _run_in_background
     return run_it(given, chosen, (*(given["source"] or ()), *ctx.obj))
 

@@ -195,7 +195,7 @@ async def test_a_fence_holds_across_a_failover(tmp_path: Path) -> None:
             old = await store.open("s1", "a", RECORD, 1.0, TTL_S)
             seen = await store.find("s1")
             assert seen is not None
-            new = await store.claim("s1", seen, "b", TTL_S)
+            new = await store.claim("s1", seen, "b", 1.0, TTL_S)
             assert new is not None
             lost_one(place).ask("WAIT", 2, 5000)
             lost_one(place).kill()

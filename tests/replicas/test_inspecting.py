@@ -82,6 +82,31 @@ async def test_owners_that_live_and_that_are_gone(server: Server, inspector: Ins
     ]
 
 
+async def test_replicas_on_one_host_are_told_apart(server: Server, inspector: Inspector) -> None:
+    async with opened(server, "search") as store, opened(server, "time") as time:
+        await store.begin("vm-aa", Replica("http://127.0.0.1:4811", "vm"), TTL_S)
+        await store.begin("vm-bb", Replica("http://127.0.0.1:4812", "vm"), TTL_S)
+        await store.begin("vm-cc", Replica("http://127.0.0.1:4812", "vm"), TTL_S)  # the same, begun anew
+        await store.begin("pod-0-dd", Replica("http://a:4801", "pod-0"), TTL_S)
+        await time.begin("vm-ee", Replica("http://127.0.0.1:4813", "vm"), TTL_S)
+        for owner in ("vm-aa", "vm-cc", "pod-0-dd"):
+            await store.open(owner, owner, RECORD, 1.0, TTL_S)
+        await time.open("vm-ee", "vm-ee", RECORD, 1.0, TTL_S)
+    shown = {seen.id: seen.owner.shown async for page in inspector.pages() for seen in page}
+    assert shown == {"vm-aa": "vm:4811", "vm-cc": "vm:4812", "pod-0-dd": "pod-0", "vm-ee": "vm"}
+
+
+async def test_of_one_that_was_ended_that_is_told(server: Server, inspector: Inspector) -> None:
+    async with opened(server, "search") as store:
+        title = await store.open("s1-12345678", "pod-9-aa", RECORD, 1.0, TTL_S)
+        await inspector.end(await inspector.find("s1"))
+        await store.remove("s1-12345678", title)  # as its owner does that hears of it
+        with pytest.raises(UserError) as ended:
+            await inspector.find("s1")
+    assert ended.value.code == "unknown_session"
+    assert ended.value.message.startswith("the session s1-12345 of search has ended, by request")
+
+
 async def test_a_beginning_is_enough_if_it_is_one_sessions(server: Server, inspector: Inspector) -> None:
     async with opened(server, "search") as search, opened(server, "time") as time:
         await search.open("abc-1", "a", RECORD, 1.0, TTL_S)

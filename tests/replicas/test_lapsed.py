@@ -103,7 +103,7 @@ async def test_of_a_session_that_another_has_nothing_is_written_any_more(
             await in_flight(host, n + 1)
         place = await store.find(client.session)
         assert place is not None
-        assert await store.claim(client.session, place, "ghost", 60.0)
+        assert await store.claim(client.session, place, "ghost", 1.0, 60.0)
         await host.logged("session_lost_to_another")
         os.kill(pid, signal.SIGCONT)
         await until(lambda: not alive(pid))

@@ -3,6 +3,8 @@
 import os
 import signal
 
+import pytest
+
 from tests.hosting import Host
 from tests.mcp_client import McpClient
 from tests.replicas.stores import Server
@@ -31,3 +33,11 @@ async def test_redis_is_not_waited_for_at_the_end(server: Server) -> None:
             assert await host.end() == 0
         finally:
             os.kill(server.pid, signal.SIGCONT)
+
+
+async def test_that_others_learn_late_is_told(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    async with replica(server) as host:
+        await server.kill()
+        await until(lambda: hurried(host))
+        assert await host.end() == 0
+    assert "learn late that this replica is gone: Redis cannot be reached: connection refused" in caplog.text

@@ -71,7 +71,7 @@ async def test_sessions_that_another_has_taken_are_counted(server: Server) -> No
         place = await store.find(client.session)
         assert place is not None
         await store.begin("another", (await store.replicas())[place.owner], 60.0)
-        assert await store.claim(client.session, place, "another", 60.0) is not None
+        assert await store.claim(client.session, place, "another", 1.0, 60.0) is not None
         async with within():
             while not (seen := await samples(host))["sessions_lost_total"]:
                 await client.raw("POST", client.request("ping"))

@@ -80,11 +80,13 @@ async def test_only_one_of_many_takes_a_session_over(store: SharedStore) -> None
     await store.open("s1", "dead", RECORD, 1.0, TTL_S)
     place = await store.find("s1")
     assert place is not None
-    taken = await asyncio.gather(*(store.claim("s1", place, f"r{n}", TTL_S) for n in range(20)))
+    taken = await asyncio.gather(*(store.claim("s1", place, f"r{n}", 2.0, TTL_S) for n in range(20)))
     winners = [title for title in taken if title is not None]
     assert len(winners) == 1
     assert winners[0].fence == 2
-    again = await store.claim("s1", place, winners[0].owner, TTL_S)
+    now_taken = await store.find("s1")
+    assert now_taken is not None and now_taken.used_at == 2.0
+    again = await store.claim("s1", place, winners[0].owner, 1.0, TTL_S)
     assert again == winners[0]  # said twice, since the answer may have been lost
 
 
@@ -92,7 +94,7 @@ async def test_whoever_was_replaced_writes_nothing(store: SharedStore) -> None:
     old = await store.open("s1", "a", RECORD, 1.0, TTL_S)
     place = await store.find("s1")
     assert place is not None
-    new = await store.claim("s1", place, "b", TTL_S)
+    new = await store.claim("s1", place, "b", 1.0, TTL_S)
     assert new is not None
     changed = SessionRecord("alice", "streamable-http", "changed", b"{}", 1.0)
     assert await store.keep("s1", old, changed, 2.0, TTL_S) is Kept.FENCED
@@ -110,7 +112,7 @@ async def test_a_released_session_tells_by_which_fence(store: SharedStore) -> No
     place = await store.find("s1")
     assert place is not None
     assert (place.owner, place.fence, place.released) == ("", 1, 1)
-    taken = await store.claim("s1", place, "b", TTL_S)
+    taken = await store.claim("s1", place, "b", 1.0, TTL_S)
     assert taken == Title("b", 2)
     place = await store.find("s1")
     assert place is not None
@@ -134,7 +136,7 @@ async def test_an_ended_session_is_gone_for_everybody(store: SharedStore) -> Non
     assert await store.end("s1") == "a"
     assert await store.find("s1") is None
     assert await store.keep("s1", title, RECORD, 2.0, TTL_S) is Kept.ENDED
-    assert await store.claim("s1", place, "b", TTL_S) is None
+    assert await store.claim("s1", place, "b", 1.0, TTL_S) is None
     assert await store.end("nobody") is None
 
 

@@ -29,7 +29,7 @@ from mooring.proxy.session import Session
 from mooring.replicas import answers
 from mooring.replicas.errands import Outcome
 from mooring.replicas.forwarding import MISDIRECTED, NEIGHBOURS_PATH, Forwarding
-from mooring.replicas.holdings import SEPARATOR, Holdings
+from mooring.replicas.holdings import ENDED_BY_REQUEST, SEPARATOR, Holdings
 from mooring.replicas.membership import Membership
 from mooring.replicas.newcomers import Newcomers
 from mooring.replicas.owners import Owners
@@ -38,7 +38,7 @@ from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.reception import Reception
 from mooring.replicas.records import Replica
 from mooring.replicas.resuming import go_on_with
-from mooring.replicas.seal import HEADER, Seal
+from mooring.replicas.seal import HEADER, INSPECTOR, Seal
 from mooring.replicas.searching import Searching
 from mooring.replicas.shared_store import Place, SharedStore
 from mooring.replicas.store_errors import StoreUnavailable
@@ -184,10 +184,19 @@ class Front:
     def _is_passed_on(self, request: Request) -> bool:
         return HEADER in request.head.fields and self._seal.read(request) is not None
 
+    def _is_asked(self, request: Request) -> bool:
+        """By people, and not by a client."""
+        voucher = self._seal.read(request)
+        return voucher is not None and voucher.replica == INSPECTOR
+
     # Here
 
     def _serve(self, exchange: Exchange, session: Session) -> None:
         request = exchange.request
+        if request.method == "DELETE" and session.principal == request.principal and self._is_asked(request):
+            session.close(ENDED_BY_REQUEST)
+            exchange.respond(Response(204))
+            return
         if request.method == "GET" and (last := request.header(b"last-event-id")):
             position = parse_event_id(last.decode("latin-1"))
             if position is not None and session.streams.find(position[0]) is None:

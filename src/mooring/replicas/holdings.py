@@ -28,10 +28,11 @@ from mooring.replicas.shared_store import Kept, Place, SharedStore, Title
 from mooring.replicas.store_errors import StoreUnavailable
 from mooring.wire.memory import Memory
 
-__all__ = ["Holdings"]
+__all__ = ["ENDED_BY_REQUEST", "Holdings"]
 
 log = logging.getLogger("mooring.replicas")
 
+ENDED_BY_REQUEST = "ended by request (mooring sessions end)"
 TAKEN_OVER = "another replica has it now"
 RETRY_S = 0.5
 MAX_BACKLOG_BYTES = 64 * 1024
@@ -195,7 +196,7 @@ class Holdings:
         except msgspec.DecodeError as error:
             text = f"a session cannot be read: {error}"
             raise Unavailable(text, code="session_unreadable", hint="open a new one") from error
-        title = await self._store.claim(id, place, owner, self._ttl_s)
+        title = await self._store.claim(id, place, owner, self._wall(), self._ttl_s)
         if title is None:
             return False
         if title.owner != self.membership.name or id in self._proxy.sessions:
@@ -384,7 +385,7 @@ class Holdings:
             return  # it may be nobody's because of us: whoever lets go of it finds out
         del self._held[id]
         if kept is Kept.ENDED:
-            held.session.close("somebody has ended it")
+            held.session.close(ENDED_BY_REQUEST)
             return
         self.lost += 1
         log.warning(

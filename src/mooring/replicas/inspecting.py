@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,15 +18,13 @@ from mooring.replicas.forwarding import UNTRUSTED, Forwarding
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Keys, Replica, pattern_of_sessions, session_of_key
 from mooring.replicas.redis_client import RedisClient
-from mooring.replicas.seal import Seal
+from mooring.replicas.seal import INSPECTOR, Seal
 from mooring.replicas.shared_store import Place, SharedStore
 from mooring.wire.http import Head, Request
 from mooring.wire.memory import Memory
 
 __all__ = ["Details", "Ending", "Inspector", "KeptStream", "Owner", "Seen"]
 
-OUR_NAME = "mooring-sessions"
-"""By which owners are told: no incarnation has it, since those end with digits."""
 ENDPOINT = "/mcp"
 """Of every replica: the one transport whose sessions are shared."""
 TELL_S = 5.0
@@ -47,11 +46,24 @@ class Owner(NamedTuple):
     replica: Replica | None
     """Where it is; None: that is not known any more."""
     is_alive: bool
+    has_neighbours: bool = False
+    """Others have the same host."""
 
     @property
     def host(self) -> str:
         """The machine, or pod; from its name if nothing else is left."""
         return (self.replica.host if self.replica is not None else "") or self.name.rpartition("-")[0]
+
+    @property
+    def shown(self) -> str:
+        """The host; with the port where that alone does not say who is meant."""
+        if self.replica is None or not self.has_neighbours:
+            return self.host
+        try:
+            port = urlsplit(self.replica.address).port
+        except ValueError:
+            port = None
+        return self.host if port is None else f"{self.host}:{port}"
 
 
 class Seen(NamedTuple):
@@ -149,7 +161,7 @@ class Inspector:
         if count == 1:
             return found[0]
         if not found:
-            raise _unknown(beginning)
+            raise await self._missing(beginning, server)
         length = max(SHORT, len(beginning) + 4)
         named = ", ".join(f"{seen.id[:length]} ({seen.server})" for seen in found)
         raise UserError(
@@ -157,6 +169,16 @@ class Inspector:
             code="ambiguous_session",
             hint="give more of its id, or --server NAME",
         )
+
+    async def _missing(self, beginning: str, server: str | None) -> UserError:
+        pattern = pattern_of_sessions(self._prefix, server, beginning)
+        async with aclosing(self._store("-").pages_of_keys(pattern)) as pages:
+            async for keys in pages:
+                ours = [key for key in keys if session_of_key(self._prefix, key) is not None]
+                for key in await self._store("-").ended(ours):
+                    workload, id = session_of_key(self._prefix, key) or ("", "")
+                    return _has_ended(workload, id)
+        return _unknown(beginning)
 
     async def details(self, seen: Seen) -> Details:
         """Raises StoreUnavailable."""
@@ -185,7 +207,7 @@ class Inspector:
 
     async def _tell(self, seen: Seen, replica: Replica, key: bytes) -> str:
         """Why it could not be told."""
-        forwarding = Forwarding(Seal(key, time.time), self._policy, lambda: OUR_NAME)
+        forwarding = Forwarding(Seal(key, time.time), self._policy, lambda: INSPECTOR)
         headers = [(b"mcp-session-id", seen.id.encode())]
         request = Request(Head("DELETE", ENDPOINT, headers=headers), principal=seen.place.record.principal)
         try:
@@ -209,8 +231,12 @@ class Inspector:
         owner = self._owners.get((server, name))
         if owner is None:
             store = self._store(server)
-            replica = (await store.replicas()).get(name)
-            owner = self._owners[server, name] = Owner(name, replica, await store.is_alive(name))
+            replicas = await store.replicas()
+            replica = replicas.get(name)
+            hosts = {other.address: other.host for other in replicas.values()}
+            has_neighbours = replica is not None and list(hosts.values()).count(replica.host) > 1
+            alive = await store.is_alive(name)
+            owner = self._owners[server, name] = Owner(name, replica, alive, has_neighbours)
         return owner
 
     def _store(self, server: str) -> "_Store":
@@ -228,6 +254,14 @@ class Inspector:
 
 class _Store(SharedStore):
     """What no replica asks."""
+
+    async def ended(self, keys: list[bytes]) -> list[bytes]:
+        """Those of sessions that somebody has ended, and not their owners."""
+        pipe = self._client.pipeline(transaction=False)
+        for key in keys:
+            pipe.hexists(key, "x")
+        found = await self._ask(pipe.execute()) if keys else []
+        return [key for key, is_marked in zip(keys, found, strict=True) if is_marked]
 
     async def expires_in_s(self, id: str) -> float:
         """Until a session is forgotten."""
@@ -260,6 +294,14 @@ class _Store(SharedStore):
 
 def _order(seen: Seen) -> tuple[str, float, str]:
     return seen.server, seen.place.record.created_at, seen.id
+
+
+def _has_ended(server: str, id: str) -> UserError:
+    return UserError(
+        f"the session {id[:SHORT]} of {server} has ended, by request (mooring sessions end)",
+        code="unknown_session",
+        hint="mooring sessions ls shows those there are",
+    )
 
 
 def _unknown(beginning: str) -> UserError:

@@ -130,7 +130,8 @@ class Membership:
         try:
             await self._store.retire(self.name)
         except StoreUnavailable as error:
-            log.warning("others learn late that this replica is gone: %s", error.message)
+            text = "others learn late that this replica is gone: Redis cannot be reached: %s"
+            log.warning(text, error.why)
 
     def hurry(self) -> None:
         """Somebody needs to know now how it stands."""

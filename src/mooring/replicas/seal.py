@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from mooring.wire.http import Request
 
-__all__ = ["HEADER", "NOBODY", "SPAN_S", "Seal", "Voucher"]
+__all__ = ["HEADER", "INSPECTOR", "NOBODY", "SPAN_S", "Seal", "Voucher"]
 
 HEADER = b"mooring-replica"
 SPAN_S = 30
@@ -23,6 +23,8 @@ SPAN_S = 30
 NOBODY = ""
 """The principal for whom a replica asks that asks for itself. No client has that name."""
 MAX_CHARACTERS = 1024
+INSPECTOR = "mooring-sessions"
+"""By which name `mooring sessions` asks for something: no incarnation has it, since those end with digits."""
 KNOWN = 1024
 """Seals kept for those who are served again in the same span."""
 

@@ -6,6 +6,7 @@ result.
 """
 
 import asyncio
+import os
 import re
 import ssl
 import time
@@ -45,10 +46,12 @@ PAGE = 500
 PAGE_S = 0.5
 """So long do they wait for that many, where sessions are few among other keys."""
 TOMBSTONE_MS = 3_600_000
-"""How long it is remembered that somebody has ended a session whose owner did not hear of it."""
+"""How long it is remembered that somebody has ended a session: its owner may not have heard of it."""
 
 WHERE = re.compile(r" (connecting to|from) \S+:\d+\.?")
 """In what the client of Redis says."""
+FAILED = re.compile(r"Err(?:no|or) (\d+)\]? Connect call failed")
+"""The same, in words of asyncio."""
 FIELDS = ["o", "f", "r", "u", "g", "x"]
 
 _CLAIM = """
@@ -56,7 +59,7 @@ local seen = redis.call('HMGET', KEYS[1], 'o', 'f', 'x')
 if not seen[2] or seen[3] then return 0 end
 if seen[1] == ARGV[3] then return tonumber(seen[2]) end
 if seen[1] ~= ARGV[1] or seen[2] ~= ARGV[2] then return -1 end
-redis.call('HSET', KEYS[1], 'o', ARGV[3])
+redis.call('HSET', KEYS[1], 'o', ARGV[3], 'u', ARGV[5])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return redis.call('HINCRBY', KEYS[1], 'f', 1)
 """
@@ -76,7 +79,8 @@ redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return 'kept'
 """
 _REMOVE = """
-local seen = redis.call('HMGET', KEYS[1], 'o', 'f')
+local seen = redis.call('HMGET', KEYS[1], 'o', 'f', 'x')
+if seen[3] then return 0 end
 if seen[1] == ARGV[1] and seen[2] == ARGV[2] then return redis.call('DEL', KEYS[1]) end
 return 0
 """
@@ -267,9 +271,10 @@ class SharedStore:
         asked = self._client.hmget(self._keys.session(id), FIELDS)
         return _place(cast("list[bytes | None]", await self._ask(asked)))
 
-    async def claim(self, id: str, seen: Place, owner: str, ttl_s: float) -> Title | None:
-        """Own what was found so; None if it has become another's meanwhile, or has ended."""
-        arguments = [seen.owner, str(seen.fence), owner, str(int(ttl_s * 1000))]
+    async def claim(self, id: str, seen: Place, owner: str, used_at: float, ttl_s: float) -> Title | None:
+        """Own what was found so, as it is used; None if it has become another's meanwhile, or has ended."""
+        used, ttl = str(int(used_at * 1000)), str(int(ttl_s * 1000))
+        arguments = [seen.owner, str(seen.fence), owner, ttl, used]
         fence = int(await self._run(self._claim, id, arguments))
         return Title(owner, fence) if fence > 0 else None
 
@@ -297,7 +302,7 @@ class SharedStore:
         return Kept((await self._run(self._keep, id, arguments)).decode())
 
     async def remove(self, id: str, title: Title) -> None:
-        """It has ended."""
+        """It has ended. A mark that others have ended it stays."""
         await self._run(self._remove, id, [title.owner, str(title.fence)])
 
     async def end(self, id: str) -> str | None:
@@ -456,4 +461,6 @@ def _is_refusal(error: BaseException) -> bool:
 def _in_words(error: BaseException) -> str:
     """For callers, too: where Redis is, is none of their business."""
     text = WHERE.sub("", " ".join(str(error).split()))
+    if numbers := FAILED.findall(text):  # one for each address of a name
+        text = ", ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))
     return text[:200] or type(error).__name__

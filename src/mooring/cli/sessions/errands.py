@@ -112,7 +112,7 @@ async def _end(inspector: Inspector, given: Given, key: str | None) -> None:
     else:
         click.echo(_ended_in_words(seen, ending))
     if ending.untold:
-        tell("warning", f"{ending.owner.host} does not know yet: {ending.untold}")
+        tell("warning", f"{printable(ending.owner.shown)} does not know yet: {ending.untold}")
         tell(
             "note",
             "who reaches it may be served until it next writes down that the session was used, for a "
@@ -137,4 +137,4 @@ def _ended_in_words(seen: Seen, ending: Ending) -> str:
     owner, what = ending.owner, f"Session {seen.short_id} of {seen.server} has ended"
     if not owner.is_alive:
         return f"{what}; no replica had it."
-    return f"{what}." if ending.untold else f"{what}; {printable(owner.host)} has let go of it."
+    return f"{what}." if ending.untold else f"{what}; {printable(owner.shown)} has let go of it."

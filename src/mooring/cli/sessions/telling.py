@@ -41,7 +41,7 @@ def owner_in_short(owner: Owner, *, long: bool) -> str:
     """Who it is, and whether it lives."""
     if not owner.name:
         return "-"
-    return printable(owner.name if long else owner.host) + ("" if owner.is_alive else " (gone)")
+    return printable(owner.name if long else owner.shown) + ("" if owner.is_alive else " (gone)")
 
 
 def as_values(seen: Seen, now: float, *, long: bool) -> dict[str, Any]:

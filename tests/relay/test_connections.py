@@ -21,6 +21,7 @@ from mooring.host.rehearsing import rehearse
 from mooring.host.relay_target import options_of
 from mooring.http.origin import Origin
 from mooring.relay.agent import Target
+from mooring.relay.policy import RelayPolicy
 from tests.relay.harness import Harness, harness
 from tests.support import until, within
 
@@ -64,11 +65,20 @@ async def test_the_relay_has_heard_the_goodbye_when_a_connection_has_ended(tmp_p
         wish = wish_for(relay, tmp_path)
         for _ in range(5):
             await held.want(wish.relay, wish)
-            await until(lambda: relay.relay.registry.counts == (1, 0))
-            [told] = await held.status()
-            assert (told["state"], told["servers"]) == ("connected", ["time"])
+            async with within():
+                while (told := (await held.status())[0])["state"] != "connected":
+                    await asyncio.sleep(0.01)
+            assert told["servers"] == ["time"] and relay.relay.registry.counts == (1, 0)
             await held.want(wish.relay, None)
             assert relay.relay.registry.counts == (0, 0) and await held.status() == []
+
+
+async def test_how_far_away_it_is_is_known_from_the_beginning(tmp_path: Path) -> None:
+    """However long it is until the relay measures all of them."""
+    async with harness(tmp_path, RelayPolicy(acknowledge_s=3600.0)) as relay, holding(tmp_path) as held:
+        wish = wish_for(relay, tmp_path)
+        await held.want(wish.relay, wish)
+        await until(lambda: [one.round_trip_s for one in relay.relay.registry.snapshot()] not in ([], [None]))
 
 
 async def test_one_in_which_we_make_a_mistake_says_so(
@@ -115,10 +125,15 @@ def asked_of(wish: Wish, tmp_path: Path) -> Any:
     return asyncio.to_thread(rehearse, options_of(wish, Places(tmp_path, 0), ("time",)))
 
 
-async def test_who_is_let_in_leaves_whoever_has_the_name_alone(tmp_path: Path) -> None:
+async def test_who_is_let_in_leaves_whoever_has_the_name_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "mooring.relay")
     async with harness(tmp_path) as relay, holding(tmp_path) as held:
         wish = wish_for(relay, tmp_path)
         await asked_of(wish, tmp_path)
+        [asked] = [one for one in caplog.records if one.getMessage().startswith("agent laptop ")]
+        assert (asked.getMessage(), asked.levelname) == ("agent laptop asks whether it may connect", "DEBUG")
         await held.want(wish.relay, wish)
         await until(lambda: [one.is_attached for one in relay.relay.registry.snapshot()] == [True])
         keeper = relay.relay.registry.agent("laptop")

@@ -180,7 +180,10 @@ async def test_a_bad_token_in_the_hello(street: Street, door: str, token: str) -
     assert street.count("upgrades_total", "agent" if door == AGENT else "client", "bad_token") == 1
 
 
-async def test_a_token_that_is_revoked_ends_agents_and_clients_at_once(street: Street) -> None:
+async def test_a_token_that_is_revoked_ends_agents_and_clients_at_once(
+    street: Street, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mooring.relay")
     agent = await street.peers.agent(street.desk)
     client = await street.peers.client(street.phone)
     calling = client.call("laptop/time", CALL, query="hold")
@@ -191,6 +194,8 @@ async def test_a_token_that_is_revoked_ends_agents_and_clients_at_once(street: S
         code, reason = await end.gone()
         assert code == 4401 and "revoked" in reason
     assert {keeper.name for keeper in street.relay.relay.registry.snapshot()} == {"laptop"}
+    assert "the token desk was revoked" in caplog.messages
+    assert "agent desk has gone: the token was revoked, changed or has expired" in caplog.messages
     await until(lambda: street.server.left == 1)
     assert (await calling.over()).reset is not None
     with pytest.raises(Refused) as caught:
@@ -378,7 +383,8 @@ async def test_an_agent_offers_what_its_token_allows(street: Street) -> None:
 async def test_a_client_asks_for_what_its_token_allows_and_there_is(street: Street) -> None:
     peers = street.peers
     street.relay.relay._began = float("-inf")  # whoever was on the way to a new relay has come
-    assert (await peers.refused(CLIENT, street.phone, servers=["desk/time"]))[0] == 4403
+    refused = await peers.refused(CLIENT, street.phone, servers=["desk/time"])
+    assert refused == (4403, "this token may not call desk/time")
     assert (await peers.refused(CLIENT, street.phone, servers=["laptop"]))[0] == 4403
     assert (await peers.refused(CLIENT, street.phone, servers=["laptop/../x"]))[0] == 4403
     assert (await peers.refused(CLIENT, street.phone, servers=["laptop/other"]))[0] == 4404
@@ -424,6 +430,7 @@ async def test_what_was_read_together_is_paid_for_together(street: Street) -> No
     client = await street.peers.client(street.phone)
     [keeper] = [one for one in street.relay.relay.registry.snapshot() if one.kind == "client"]
     assert keeper.carrier is not None
+    await until(lambda: keeper.round_trip_s is not None)  # nothing else is on its way
     loop, happened, rests_s = asyncio.get_running_loop(), list[str](), [0.05, 0.3]
 
     def measure(count: int) -> float:
@@ -1310,6 +1317,8 @@ async def test_who_has_missed_a_ping_is_measured_again(street: Street) -> None:
     end = await street.peers.agent(street.desk)
     keeper = street.relay.relay.registry.agent("desk")
     assert keeper is not None
+    await until(lambda: keeper.round_trip_s is not None)
+    keeper.round_trip_s = None
     end.is_silent = True
     keeper.measure()
     missed = set(keeper._probes)

@@ -149,7 +149,7 @@ def test_everything_is_told() -> None:
         "references: secret:zone, env:TZ",
         "generation: 4, owned by the daemon (pid 12)",
         "started: 2h ago, 1 restart",
-        "sessions: 1; 1 call in flight, 17 in all",
+        "sessions: 1; 1 call in flight, 17 requests in all",
         "versions: 2025-06-18, 2025-11-25",
         "instances: pid 20, serving, session abcdefgh, for 2h",
         ": pid 21, spare, for 1d",

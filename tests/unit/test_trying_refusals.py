@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mooring.cli.trying.commands import call
-from mooring.cli.trying.errands import Asked, in_words
+from mooring.cli.trying.errands import Asked, _data_lines, in_words
 from mooring.host.visiting import VisitOptions
 from mooring.remote.visitor import Refused
 from mooring.wire.verdicts import describe_status
@@ -41,3 +41,8 @@ def test_a_server_of_the_daemon_has_a_log() -> None:
 def test_other_errors_are_told_as_they_are() -> None:
     asked = Asked(server=URL, visit=VisitOptions(url=URL))
     assert in_words(Refused({"message": "no"}), asked) == ("no", "")
+
+
+def test_nobody_is_told_to_try_again_who_is_not_let_in() -> None:
+    assert _data_lines({"reason": "forbidden", "retryable": True}) == ["reason: forbidden"]
+    assert _data_lines({"reason": "server_busy", "retryable": True})[1:] == ["retryable: true"]

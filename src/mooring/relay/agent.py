@@ -197,7 +197,7 @@ class Agent:
         self._conflicts = 0
         """In a row."""
         self._conflicts_since = 0.0
-        self._is_leaving = False
+        self._is_leaving = self._enquires = False
         self._goodbye: Goodbye | None = None
         """With which to leave; None: without a word, for a successor."""
         self._ended = asyncio.Event()
@@ -274,7 +274,7 @@ class Agent:
 
     async def knock(self) -> None:
         """One attempt, and away again without a word. Raises MooringError for a no."""
-        self._is_leaving = True
+        self._is_leaving = self._enquires = True
         await self._attempt()
 
     async def leave(self, reason: str, *, is_final: bool = True) -> None:
@@ -390,6 +390,7 @@ class Agent:
             received=self.link.received,
             window=self.link.window,
             software=f"mooring/{__version__}",
+            enquires=self._enquires,
         )
         socket.send(encode(Kind.HELLO, payload=write_json(hello)))
         try:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from mooring.relay.carrier import Carrier
-from mooring.relay.closing import FAILED, MALFORMED
+from mooring.relay.closing import BAD_TOKEN, FAILED, MALFORMED
 from mooring.relay.counting import code_label
 from mooring.relay.envelope import VERSION, BadEnvelope, Envelope, Kind, encode, read_json, write_json
 from mooring.relay.holding import Holding
@@ -60,6 +60,9 @@ class Keeper:
         self.reconnects = 0
         self.calls = 0
         self.round_trip_s: float | None = None
+        self.is_enquiry = hello.enquires
+        self.why_gone = ""
+        """If whoever reads the log should know."""
         self._policy = policy
         self._measure = meter.counting_turns(counters.find("slowed_total"))
         self._lost = counters.find("links_lost_total", kind)
@@ -115,8 +118,7 @@ class Keeper:
             on_lost=self._on_lost,
             measure=self._measure,
         )
-        if is_return:
-            self._ask()  # its answer comes after all that is sent again
+        self._ask()  # its answer comes after all that is sent again
 
     def open(self, opening: Opening, ear: Ear) -> Stream:
         """A connection to its other end. If the link is lost, it waits for it, but not for ever."""
@@ -178,6 +180,7 @@ class Keeper:
         if self.is_gone:
             return
         self.is_gone = True
+        self.why_gone = reason if code == BAD_TOKEN else ""
         if self._grace is not None:
             self._grace.cancel()
         for stream in tuple(self.link.streams.values()):

@@ -7,12 +7,13 @@ made the call, where another status would often be lost in a log. `data.reason` 
 
 from mooring.errors import RemoteProtocolError
 from mooring.http.problems import problem
+from mooring.relay.tokens import is_name
 from mooring.relay.words import Reset
 from mooring.wire import jsonrpc, sse
 from mooring.wire.http import Headers, Request, Response
 from mooring.wire.jsonrpc import INTERNAL_ERROR, Id
 
-__all__ = ["call_id", "error_event", "error_message", "refusal"]
+__all__ = ["call_id", "error_event", "error_message", "may_not_call", "refusal"]
 
 JSON: Headers = [(b"content-type", b"application/json")]
 RETRY_AFTER_S = 5
@@ -47,6 +48,13 @@ def refusal(reset: Reset, id: Id | None) -> Response:
     status = STATUS.get(reset.reason, 503)
     headers: Headers = [(b"retry-after", b"%d" % RETRY_AFTER_S)] if status in (429, 503) else []
     return problem(status, reset.reason, message, headers=headers)
+
+
+def may_not_call(agent: str, server: str) -> str:
+    """Of a token. Whoever asks has named them; what is no name is not said again."""
+    if not (is_name(agent) and is_name(server)):
+        return "this token may not call that server"
+    return f"this token may not call {agent}/{server}"
 
 
 def error_event(reset: Reset, id: Id) -> bytes:

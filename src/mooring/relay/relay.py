@@ -33,7 +33,7 @@ from mooring.relay.meters import Meters
 from mooring.relay.parked import Parked
 from mooring.relay.passing_on import PATHS, is_one_request
 from mooring.relay.policy import RelayPolicy
-from mooring.relay.refusals import call_id, refusal
+from mooring.relay.refusals import call_id, may_not_call, refusal
 from mooring.relay.registry import Registry
 from mooring.relay.splice import splice
 from mooring.relay.token_book import TokenBook
@@ -195,7 +195,10 @@ class Relay:
     def _find(self, grant: Grant, agent: str, server: str) -> Keeper | Reset:
         """Who answers for that server, or why nobody does."""
         if not grant.may_call(agent, server):
-            return Reset("not_allowed", "this token may not call that server", not_executed=True)
+            text = may_not_call(agent, server)
+            if text.endswith(f"{agent}/{server}"):
+                text += f": mooring relay token create NAME --call {agent}/{server}"
+            return Reset("not_allowed", text, not_executed=True)
         keeper = self.registry.agent(agent)
         if keeper is not None and server not in keeper.servers:
             return Reset("no_such_server", f"{agent} offers no server {server}", not_executed=True)
@@ -318,12 +321,16 @@ class Relay:
                 keeper.measure()
 
     async def _read_tokens(self) -> None:
+        before = self._book.names
         try:
             gone = await asyncio.to_thread(self._book.reload)
         except MooringError as error:
             log.error("the tokens cannot be read, those from before stay good: %s", error.message)
             return
         self.meters.forget(gone)
+        for id in gone:
+            what = "has changed" if id in self._book.names else "was revoked"
+            log.info("the token %s %s", before[id], what, extra={"event": "token_over", "name_": before[id]})
 
     def _end_those_that_are_over(self) -> None:
         """Whose token is not good any more."""

@@ -137,6 +137,11 @@ class TokenBook:
             self._known = _Known(records, {record.name: record for record in records.values()}, {})
         return frozenset(token_id for token_id, record in before.items() if records.get(token_id) != record)
 
+    @property
+    def names(self) -> dict[str, str]:
+        """Of tokens, by their ids."""
+        return {token_id: record.name for token_id, record in self._known.records.items()}
+
     def _size(self) -> int:
         try:
             return self.path.stat().st_size

@@ -31,6 +31,7 @@ from mooring.relay.keeper import AGENT, CLIENT, Keeper
 from mooring.relay.link import Stream
 from mooring.relay.meters import Counters, Meters
 from mooring.relay.policy import RelayPolicy
+from mooring.relay.refusals import may_not_call
 from mooring.relay.registry import Registry
 from mooring.relay.tokens import Grant, is_name
 from mooring.relay.words import Hello, Opening, Reset, is_window
@@ -227,7 +228,7 @@ class Welcoming:
         for server in hello.servers:
             agent, _, name = server.partition("/")
             if not grant.may_call(agent, name):
-                self._refuse(arrival, NOT_ALLOWED, "this token may not call that server", "not_allowed")
+                self._refuse(arrival, NOT_ALLOWED, may_not_call(agent, name), "not_allowed")
                 return
             there = self._registry.agent(agent)
             if not (self._expects(agent, name) if there is None else name in there.servers):
@@ -303,11 +304,12 @@ class Welcoming:
         is_return = keeper.is_same(hello)
         began = "not_resumed" if hello.link else "accepted"
         self._counters.add("upgrades_total", keeper.kind, "resumed" if is_return else began)
-        log.info(
+        log.log(
+            logging.DEBUG if keeper.is_enquiry else logging.INFO,
             "%s %s %s",
             keeper.kind,
             keeper.name,
-            "is back" if is_return else "has connected",
+            _what_it_does(keeper, is_return=is_return),
             extra={
                 "event": "resumed" if is_return else "connected",
                 "kind": keeper.kind,
@@ -321,13 +323,21 @@ class Welcoming:
     def _forget(self, keeper: Keeper) -> None:
         if self._registry.release(keeper):
             extra = {"event": "gone", "kind": keeper.kind, "name_": keeper.name}
-            log.info("%s %s has gone", keeper.kind, keeper.name, extra=extra)
+            why = f": {keeper.why_gone}" if keeper.why_gone else ""
+            level = logging.DEBUG if keeper.is_enquiry else logging.INFO
+            log.log(level, "%s %s has gone%s", keeper.kind, keeper.name, why, extra=extra)
 
     def _refuse(self, arrival: Arrival, code: int, reason: str, outcome: str = "protocol_error") -> None:
         if arrival in self._arrivals:
             self._arrivals.discard(arrival)
             self._counters.add("upgrades_total", arrival.kind, outcome)
         arrival.refuse(code, reason)
+
+
+def _what_it_does(keeper: Keeper, *, is_return: bool) -> str:
+    if keeper.is_enquiry:
+        return "asks whether it may connect"
+    return "is back" if is_return else "has connected"
 
 
 def _is_sensible(hello: Hello) -> bool:

@@ -53,6 +53,8 @@ class Hello(msgspec.Struct, omit_defaults=True):
     token: str = ""
     """For those who cannot send an Authorization header, as pages cannot."""
     software: str = ""
+    enquires: bool = False
+    """It goes again at once: somebody wants to know whether it would be let in."""
 
 
 class Welcome(msgspec.Struct, omit_defaults=True):

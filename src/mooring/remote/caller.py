@@ -40,6 +40,7 @@ from mooring.wire.verdicts import (
     FOR_PEOPLE,
     Meaning,
     describe_status,
+    in_its_words,
     means_forgotten,
     says_not_done,
     words_of_refusal,
@@ -301,7 +302,7 @@ class Caller:
             if self._policy.tells_people and failure.reason in FOR_PEOPLE:
                 log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
             if is_about_us and (words := words_of_refusal(body)):
-                failure = failure._replace(message=f"{failure.message}; it says: {words}")
+                failure = in_its_words(failure, words)
             return failure
         in_session = standing.session is not None and not call.reopened
         if in_session and means_forgotten(response.status, message, call.id):

@@ -26,6 +26,7 @@ __all__ = [
     "Meaning",
     "Verdict",
     "describe_status",
+    "in_its_words",
     "is_read",
     "judge",
     "means_forgotten",
@@ -54,6 +55,7 @@ _NO_SESSION = re.compile(
     re.IGNORECASE,
 )
 """How such an error begins: of a text that comes to it later, the call may have been executed."""
+NOT_LET_IN = "the server does not let us in (403)"
 FOR_PEOPLE = frozenset({"unauthorized", "forbidden", "not_mcp", "redirected"})
 """Reasons of refusals that only people can put right."""
 OTHER_ERA = frozenset({"not_mcp", "http_400"})
@@ -193,6 +195,12 @@ def _printable(value: bytes) -> str:
     return "".join(c for c in value.decode("latin-1") if c.isascii() and c.isprintable())
 
 
+def in_its_words(failure: Failure, words: str) -> Failure:
+    """Of a server that does not let us in and says why: with 403, what the token lacks."""
+    before = f"{NOT_LET_IN}: " if failure.reason == "forbidden" else f"{failure.message}; it says: "
+    return failure._replace(message=before + words)
+
+
 def describe_status(status: int, content_type: bytes, location: bytes | None, method: str) -> Failure:
     """The words for a refusal whose body says nothing that a client could be told."""
     retryable = status in _EXECUTED_BY_NONE or is_read(method)
@@ -208,9 +216,7 @@ def describe_status(status: int, content_type: bytes, location: bytes | None, me
         )
         return Failure("unauthorized", text, retryable)
     if status == 403:
-        return Failure(
-            "forbidden", "the server does not let us in (403): is the token the right one?", retryable
-        )
+        return Failure("forbidden", f"{NOT_LET_IN}: is the token the right one?", retryable)
     if status in (404, 405):
         text = (
             f"there is no MCP server at this URL ({status}): is its path right? With Mooring it is /NAME/mcp"

@@ -112,7 +112,8 @@ async def test_what_is_printed_and_told_when_all_is_well(tmp_path: Path) -> None
         assert agent["calls"] == connection["calls"]
         shown = (await there.done("relay", "status")).splitlines()
         assert f"pid {there.relay.pid}" in shown[0] and shown[0].startswith(f"http://127.0.0.1:{there.port}")
-        assert shown[1].split()[:2] == ["NAME", "STATE"] and shown[2].split()[:2] == ["laptop", "connected"]
+        assert shown[1].split()[:3] == ["NAME", "KIND", "STATE"]
+        assert shown[2].split()[:3] == ["laptop", "agent", "connected"] and "REQUESTS" in shown[1]
         assert await there.agent.end() == 0
         assert "Nothing is connected" in await there.done("connect", "status")
         assert "Nobody is connected" in await there.done("relay", "status")

@@ -29,9 +29,9 @@ VARIABLE = "MOORING_RELAY_TOKEN"
 WAIT_S = 20.0
 """For a connection in the background to come about, or to be refused."""
 LOOK_S = 0.1
-HEAD = ("RELAY", "STATE", "NAME", "SINCE", "ROUND TRIP", "CALLS", "RECONNECTS", "NEXT TRY", "SERVERS")
+HEAD = ("RELAY", "STATE", "NAME", "SINCE", "ROUND TRIP", "REQUESTS", "RECONNECTS", "NEXT TRY", "SERVERS")
 NEXT_TRY = HEAD.index("NEXT TRY")
-EXPENDABLE = ("RECONNECTS", "CALLS", "NAME")
+EXPENDABLE = ("RECONNECTS", "REQUESTS", "NAME")
 HOPELESS = frozenset({"not_a_relay", "not_trusted", "tls_failed", "not_let_in"})
 """What ends the command in the foreground: whoever waits is told now, though the daemon goes on trying."""
 REFERENCE = re.compile("(secret|keyring|file|env):.+")

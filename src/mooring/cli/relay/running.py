@@ -21,8 +21,8 @@ from mooring.relay.state_folder import control_socket, find_state
 
 __all__ = ["restart_relay", "run_relay", "show_status"]
 
-HEAD = ("NAME", "STATE", "SINCE", "ROUND TRIP", "CALLS", "OPEN", "RECONNECTS", "SERVERS")
-EXPENDABLE = ("OPEN", "RECONNECTS", "CALLS")
+HEAD = ("NAME", "KIND", "STATE", "SINCE", "ROUND TRIP", "REQUESTS", "OPEN", "RECONNECTS", "SERVERS")
+EXPENDABLE = ("OPEN", "RECONNECTS", "REQUESTS")
 RESTART_S = 60.0
 """For the relay to be back: its drain, and the start of a program."""
 LOOK_S = 0.1
@@ -79,7 +79,10 @@ def show_status(state: str | None, *, as_json: bool) -> int:
     for url in told["urls"]:
         click.echo(f"{url}  {about}")
     _tell_of_certificate(told["certificate"])
-    rows = [_row(one) for one in (*told["agents"], *told["clients"])]
+    rows = [
+        *(_row("agent", one) for one in told["agents"]),
+        *(_row("client", one) for one in told["clients"]),
+    ]
     if not rows:
         click.echo("Nobody is connected. Connect a workstation: mooring connect wss://HOST")
         return 0
@@ -88,17 +91,18 @@ def show_status(state: str | None, *, as_json: bool) -> int:
     return 0
 
 
-def _row(one: dict[str, Any]) -> tuple[str, ...]:
+def _row(kind: str, one: dict[str, Any]) -> tuple[str, ...]:
     trip = one["round_trip_ms"]
     return (
         one["name"],
+        kind,
         one["state"],
         age(one["connected_since"]),
         "-" if trip is None else f"{trip:.1f} ms",
         str(one["calls"]),
         str(one["open"]),
         str(one["reconnects"]),
-        ", ".join(one["servers"]) or "(calls)",
+        ", ".join(one["servers"]) or "-",
     )
 
 

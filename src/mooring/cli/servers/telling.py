@@ -100,7 +100,7 @@ def described(server: Json) -> Iterator[tuple[str, str]]:
     yield "generation", f"{server['generation']}, owned by the daemon (pid {server['pid']})"
     if server["started_at"] is not None:
         yield "started", f"{age(server['started_at'])} ago, {count(server['restarts'], 'restart')}"
-    calls = f"{count(server['calls'], 'call')} in flight, {server['calls_total']} in all"
+    calls = f"{count(server['calls'], 'call')} in flight, {count(server['calls_total'], 'request')} in all"
     yield "sessions", f"{server['sessions']}; {calls}"
     if server["versions"]:
         yield "versions", ", ".join(server["versions"])

@@ -25,6 +25,7 @@ from mooring.host.loops import run_with_signals
 from mooring.host.stop import Stop
 from mooring.host.visiting import OPEN_S, VisitOptions
 from mooring.remote.visitor import Refused, Visitor
+from mooring.wire.verdicts import FOR_PEOPLE
 
 __all__ = [
     "PROMPTS",
@@ -196,6 +197,8 @@ def _data_lines(data: Any) -> list[str]:
     """What else an error says, beside its message."""
     if not isinstance(data, dict):
         return [f"data: {indented(data, None)}"]
+    if data.get("reason") in FOR_PEOPLE:  # to do it again helps nobody, though nothing was done
+        data = {key: value for key, value in data.items() if key != "retryable"}
     return [f"{key}: {text if isinstance(text, str) else indented(text, None)}" for key, text in data.items()]
 
 

@@ -110,3 +110,23 @@ async def test_at_the_bound_one_that_is_used_stays(holds: str, server: Server, l
         assert refused.status == 503
         assert json.loads(refused.body)["error"]["data"]["reason"] == "too_many_sessions"
         await client.raw("DELETE")
+
+
+async def test_at_the_bound_a_session_whose_server_knows_it_by_its_stream_stays(
+    server: Server, ledger: Ledger
+) -> None:
+    """Of the older transport: with the stream all is gone that its server knows."""
+    async with hosting(ledger.command) as elsewhere:
+        remote = RemoteOptions(url=elsewhere.url.replace("/mcp", "/sse"), transport="sse")
+        async with (
+            replica(server, remote=remote, max_sessions=1) as host,
+            McpClient(host.port) as client,
+            McpClient(host.port) as another,
+            within(),
+        ):
+            await client.initialize()
+            pid = (await client.result("x/mark", {"mark": "first"}))["pid"]
+            refused = await another.raw("POST", another.request("initialize", HELLO))
+            assert refused.status == 503
+            assert json.loads(refused.body)["error"]["data"]["reason"] == "too_many_sessions"
+            assert (await client.result("x/mark", {"mark": "then"}))["pid"] == pid

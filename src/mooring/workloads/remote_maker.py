@@ -133,7 +133,8 @@ class RemoteMaker:
             self._made,
             self._clock(),
             on_ended=lambda: self._forget(instance),
-            backend=self._options.shown_url,
+            # A session of the older transport is its stream, which nobody else could go on with.
+            backend=self._options.shown_url if kind != "sse" else "",
         )
         instance.on_trouble = self._on_trouble
         instance.speaks_modern = bool(self._is_modern)

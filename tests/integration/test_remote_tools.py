@@ -1,5 +1,6 @@
 """Calls of a server of 2026-07-28 elsewhere: what is within them, and arguments that are headers too."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -121,3 +122,24 @@ async def test_a_list_without_end_is_read_no_further_and_the_refusal_goes_on() -
         pages = await server.count(MOST_PAGES, "tools/list")
         assert len(pages) == MOST_PAGES
         assert [page.message["params"].get("cursor") for page in pages[:2]] == [None, "more"]
+
+
+async def test_calls_that_are_refused_together_wait_for_one_list() -> None:
+    """A server that is slow to list its tools holds up none of them for longer than that."""
+    calls, refused = 5, 0
+
+    async def slow(asked: Asked, _wire: Wire) -> bytes:
+        nonlocal refused
+        if asked.message["method"] == CALL:
+            refused += 1
+            return ModernScript.refusal(asked, REFUSED, "Mcp-Something is missing")
+        if asked.message["method"] == "tools/list":
+            await until(lambda: refused == calls)
+        return b""
+
+    async with raw_server(ModernScript(slow)) as server, speaking(server.url) as client:
+        other = modern(name="other", arguments={})
+        errors = await asyncio.gather(*(client.error(CALL, other) for _ in range(calls)))
+        assert [error["code"] for error in errors] == [REFUSED] * calls
+        # (One that hears of its refusal only after the list may have another.)
+        assert len(await server.count(1, "tools/list")) <= 2

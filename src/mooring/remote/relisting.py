@@ -41,6 +41,8 @@ class Relisting:
         self._budget = budget
         self._tools = tools
         self._turn = asyncio.Lock()
+        self._looked = 0
+        """How often we have."""
 
     async def changes(self, call: Call, version: str) -> bool:
         """Would a call go with other headers than it did, now that we have looked?"""
@@ -48,13 +50,15 @@ class Relisting:
         def is_changed() -> bool:
             return mirrored_headers(call.message, version, self._tools) != call.headers
 
+        looked = self._looked
         async with self._turn:
-            if not is_changed():  # nobody has looked meanwhile
+            if looked == self._looked and not is_changed():  # nobody has looked meanwhile
                 try:
                     async with asyncio.timeout(self._policy.note_timeout_s):
                         await self._list(call, version)
                 except (MooringError, TimeoutError, msgspec.DecodeError) as error:
                     log.debug("the tools could not be listed: %s", error)
+                self._looked += 1
         return is_changed()
 
     async def _list(self, call: Call, version: str) -> None:

@@ -27,6 +27,7 @@ from mooring.proxy.stateless import Stateless
 from mooring.proxy.stateless_call import StatelessReply
 from mooring.proxy.stats import Stats
 from mooring.proxy.tool_lists import ToolLists
+from mooring.proxy.trail import Trail
 from mooring.proxy.trunks import Trunks
 from mooring.wire.budget import Budget
 from mooring.wire.jsonrpc import Envelope
@@ -90,6 +91,7 @@ class Proxy:
         self.noise = Noise(name)
         self.health = Health(policy, name)
         self.lost_sessions = LostSessions(clock)
+        self.trail = Trail()
         self.in_flight = Budget(policy.budget_bytes, policy.max_sessions)
         """Messages of clients: calls until they are answered, others until the server has them."""
         self.clock = clock

@@ -13,6 +13,7 @@ from mooring.proxy.batches import is_batch, read_batch
 from mooring.proxy.calls import StreamReply
 from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
+from mooring.proxy.trail import VIA, goes_round
 from mooring.wire import jsonrpc, sse
 from mooring.wire.http import Exchange, Response
 from mooring.wire.jsonrpc import Envelope
@@ -33,6 +34,9 @@ class SSETransport:
 
     def get(self, exchange: Exchange) -> None:
         """Open a session, and its stream; the first event names the address for messages."""
+        if self._proxy.trail.comes_back(exchange.request.header(VIA)):
+            exchange.respond(goes_round(None))
+            return
         try:
             session = self._proxy.open(exchange.request.principal, TRANSPORT, "")
         except Unavailable as error:

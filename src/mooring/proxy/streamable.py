@@ -17,6 +17,7 @@ from mooring.proxy.modern_reply import ModernReply
 from mooring.proxy.proxy import Proxy
 from mooring.proxy.session import Session
 from mooring.proxy.streams import EventStream
+from mooring.proxy.trail import VIA, goes_round
 from mooring.wire import jsonrpc
 from mooring.wire.events import parse_event_id
 from mooring.wire.http import Exchange, Head, Response
@@ -67,6 +68,9 @@ class StreamableHTTP:
             exchange.respond(refusals.bad_request(error))
             return
         id = message.request_id if message.is_request else None
+        if terms.via is not None and self._proxy.trail.comes_back(terms.via):
+            exchange.respond(goes_round(id))
+            return
         if terms.is_modern or message.method == MODERN_METHOD:
             self._post_modern(exchange, terms, message)
             return
@@ -268,6 +272,8 @@ class Terms(Struct, frozen=True):
     is_modern: bool
     """Of a revision without handshakes and sessions."""
     session: str | None
+    via: bytes | None
+    """See `proxy.trail`."""
 
 
 def _read_terms(head: Head) -> Terms:
@@ -284,6 +290,7 @@ def _read_terms(head: Head) -> Terms:
         events=events,
         is_modern=version is not None and version.decode("latin-1") not in HANDSHAKE_REVISIONS,
         session=None if session is None else session.decode("latin-1"),
+        via=head.fields.get(VIA),
     )
     return terms
 

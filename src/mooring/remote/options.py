@@ -39,8 +39,8 @@ _OURS = frozenset(
             "keep-alive",
         ),
         *("last-event-id", "proxy-authenticate", "proxy-authorization", "proxy-connection"),
-        *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "te", "trailer"),
-        *("transfer-encoding", "upgrade", "user-agent"),
+        *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "mooring-via", "te"),
+        *("trailer", "transfer-encoding", "upgrade", "user-agent"),
     }
 )
 """Headers that frame a request or say what is in it."""

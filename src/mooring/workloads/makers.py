@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from mooring.errors import MooringError
 from mooring.proxy.ports import Channel
+from mooring.proxy.trail import Trail
 from mooring.runtimes.containers.passing import PassedContainer
 from mooring.runtimes.exits import Exit
 from mooring.runtimes.household import Household
@@ -186,16 +187,17 @@ def make_maker(
     look_up: Callable[[], Awaitable[Mapping[str, str]]],
     logins: Path | None,
     generation: int,
+    trail: Trail,
 ) -> Maker:
     """For the server as it is defined. `harbours`: needed for one in containers.
 
     `look_up`: what its references lead to now. `logins`: the state directory, where those are that servers
-    elsewhere ask for.
+    elsewhere ask for. `trail`: what those are told of the way that requests have come.
     """
     if definition.remote is not None:
         from mooring.workloads.remote_maker import RemoteMaker  # noqa: PLC0415 - only with servers elsewhere
 
-        return RemoteMaker(definition, ears, clock=clock, look_up=look_up, logins=logins)
+        return RemoteMaker(definition, ears, clock=clock, look_up=look_up, logins=logins, trail=trail)
 
     def make_programs(definition: ServerOptions, ears: Ears) -> Maker:
         if definition.container is None:

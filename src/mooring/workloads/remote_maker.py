@@ -17,6 +17,7 @@ from mooring.http.client import Client
 from mooring.http.client_errors import AnswerLost, NoPlace, NotSent
 from mooring.http.client_proxies import Proxies
 from mooring.http.origin import Origin, parse_url
+from mooring.proxy.trail import Trail
 from mooring.remote.conversing import converse
 from mooring.remote.detecting import detect, speaks_modern
 from mooring.remote.endpoint import Endpoint
@@ -57,8 +58,12 @@ class RemoteMaker:
         clock: Callable[[], float],
         look_up: LookUp,
         logins: Path | None,
+        trail: Trail,
     ) -> None:
-        """`look_up`: what its references lead to now. `logins`: the state directory, where they are kept."""
+        """`look_up`: what its references lead to now. `logins`: the state directory, where they are kept.
+
+        `trail`: which way requests have come.
+        """
         if definition.remote is None:
             raise ValueError("no address")
         self._options = definition.remote
@@ -66,7 +71,7 @@ class RemoteMaker:
         self._ears = ears
         self._clock = clock
         self._sessions = definition.sessions
-        self._credentials = RemoteCredentials(definition.name, definition.remote, look_up, logins)
+        self._credentials = RemoteCredentials(definition.name, definition.remote, look_up, logins, trail)
         self._policy = RemotePolicy(
             max_message_bytes=definition.sessions.max_message_bytes,
             patience_s=0,

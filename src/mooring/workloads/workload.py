@@ -143,6 +143,7 @@ class Workload:
             look_up=self._look_up,
             logins=resolving.logins if resolving is not None else None,
             generation=generation,
+            trail=self.proxy.trail,
         )
         self._crew = Crew(maker)
         hint = hint_if_silent(definition.served, definition.remote)

@@ -181,12 +181,6 @@ async def test_calls_that_are_refused_one_after_the_other(tmp_path: Path) -> Non
         assert len(calls_refused) == 4
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call may be an attempt."""
-    monkeypatch.setattr(workload, "REFUSED_AGAIN_S", 0.0)
-
-
 @asynccontextmanager
 async def in_front_of_stranger(script: Guarded) -> AsyncIterator[tuple[Host, McpClient]]:
     """It knows Mooring with no secret that Mooring has."""
@@ -202,9 +196,16 @@ def state_of(host: Host) -> tuple[str, str]:
     return (states[-1]["state"], states[-1]["reason"]) if states else ("", "")
 
 
-async def test_one_that_lets_nobody_in_is_asked_again_by_the_next_session(
-    impatient: None, tmp_path: Path
-) -> None:
+async def test_one_that_lets_nobody_in_is_asked_by_the_next_session(tmp_path: Path) -> None:
+    script = Guarded(tmp_path / "secrets")
+    async with in_front_of_stranger(script) as (_, client):
+        script.change()
+        await client.initialize()
+        assert "n" in await client.result(CALL, TOOL)
+
+
+async def test_and_by_later_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(workload, "REFUSED_AGAIN_S", 0.0)
     script = Guarded(tmp_path / "secrets")
     async with in_front_of_stranger(script) as (host, client):
         refused = await client.raw("POST", client.request("initialize", INTRODUCTION))
@@ -217,7 +218,9 @@ async def test_one_that_lets_nobody_in_is_asked_again_by_the_next_session(
 
 async def test_who_comes_a_moment_after_that_is_told_why_and_not_to_wait(tmp_path: Path) -> None:
     script = Guarded(tmp_path / "secrets")
-    async with in_front_of_stranger(script) as (_, client):
+    async with in_front_of_stranger(script) as (host, client):
+        await client.raw("POST", client.request("initialize", INTRODUCTION))
+        await until(lambda: len(host.events("state")) > 2 and state_of(host) == ("failed", "unauthorized"))
         asked = len(script.refused)
         refused = await client.raw("POST", client.request("initialize", INTRODUCTION))
         told = json.loads(refused.body)["error"]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from mooring.errors import MooringError
-from mooring.supervise.reasons import Reason, ReasonCode
+from mooring.supervise.reasons import REFUSALS, Reason, ReasonCode
 from mooring.supervise.refusals import plan_refusal
 from mooring.supervise.restart import (
     GiveUp,
@@ -311,6 +311,9 @@ class Supervisor:
     def _fail(self, event: Event, reason: Reason, now: float) -> None:
         # A failure on top of a failure does not put the next attempt off.
         retry_at = self._retry_at if self._state is State.FAILED else now + self._policy.failed_retry_s
+        if reason.code in REFUSALS:
+            # Whoever has put it right may ask at once; only those who asked in vain are held off.
+            retry_at = now if self._retry_at is None else self._retry_at
         self._failure = reason
         self._move(event, reason, retry_at if self._policy.restart else None)
 

@@ -123,7 +123,7 @@ def test_what_is_not_connected_offers_nothing_and_is_tried_again_at_some_time() 
 def test_the_address_is_said_once(
     last_error: str, note: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(errands, "_statuses", lambda places: [told(last_error=last_error)])
+    monkeypatch.setattr(errands, "statuses", lambda places: [told(last_error=last_error)])
     errands.show_status(as_json=False)
     assert f"note: ws://127.0.0.1:8080: {note}" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ import pytest
 from mooring.errors import UserError
 from mooring.host.connection_file import Wish
 from mooring.host.places import Places
-from mooring.host.relay_target import as_http, options_of
+from mooring.host.relay_target import as_http, as_websocket, options_of
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,14 @@ from mooring.host.relay_target import as_http, options_of
 )
 def test_an_address_as_http_has_it(relay: str, url: str) -> None:
     assert as_http(relay) == url
+
+
+def test_an_address_is_the_same_however_it_is_written() -> None:
+    for relay in ("wss://relay.example.com", "https://relay.example.com", "wss://relay.example.com/"):
+        assert as_websocket(relay) == "wss://relay.example.com"
+    assert (
+        as_websocket("http://127.0.0.1:8080") == as_websocket("ws://127.0.0.1:8080") == "ws://127.0.0.1:8080"
+    )
 
 
 @pytest.mark.parametrize(

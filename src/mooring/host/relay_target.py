@@ -16,9 +16,10 @@ from mooring.relay.agent import Target
 from mooring.secrets.resolving import Resolver
 from mooring.secrets.vault import Vault
 
-__all__ = ["AGENT_PATH", "CLIENT_PATH", "as_http", "options_of", "token_source"]
+__all__ = ["AGENT_PATH", "CLIENT_PATH", "as_http", "as_websocket", "options_of", "token_source"]
 
 AGENT_PATH, CLIENT_PATH = "/v1/server", "/v1/client"
+SPOKEN = {"https": "wss", "http": "ws"}
 SCHEMES = {"wss": "https", "ws": "http", "https": "https", "http": "http"}
 
 
@@ -35,6 +36,12 @@ def as_http(relay: str) -> str:
             f"the address {relay!r} has more than a relay's", code="bad_url", hint="leave out what follows"
         )
     return f"{SCHEMES[scheme]}://{rest.rstrip('/')}"
+
+
+def as_websocket(relay: str) -> str:
+    """The same in one form, however it was written: by it connections are told apart. Raises UserError."""
+    scheme, separator, rest = as_http(relay).partition("://")
+    return f"{SPOKEN[scheme]}{separator}{rest}"
 
 
 def token_source(reference: str, places: Places, environment: Mapping[str, str]) -> Callable[[], str]:

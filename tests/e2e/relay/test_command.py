@@ -136,7 +136,9 @@ async def test_the_daemon_stays_connected(tmp_path: Path) -> None:
         words = ("connect", there.address, "--background")
         printed = await there.done(*words, MOORING_RELAY_TOKEN=there.laptop)
         assert printed == there.url("demo") + "\n"
-        assert await there.done(*words, MOORING_RELAY_TOKEN=there.laptop) == printed, "once more is nothing"
+        again = ("connect", there.address.replace("ws://", "http://"), "--background")
+        assert await there.done(*again, MOORING_RELAY_TOKEN=there.laptop) == printed, "once more is nothing"
+        assert [found["level"] for found in await examined(there)] == ["ok"]
         [connection] = await there.told("connect", "status")
         assert (connection["state"], connection["held_by"]) == ("connected", "daemon")
         assert there.laptop not in (there.workstation.state / "connections.json").read_text()
@@ -163,6 +165,12 @@ async def test_the_daemon_stays_connected(tmp_path: Path) -> None:
         assert not (await there.told("relay", "status"))["agents"]
         await there.done("daemon", "restart")
         assert await there.told("connect", "status") == []
+
+
+async def examined(there: Place) -> list[Any]:
+    """What `mooring doctor` says of relays."""
+    _, out, _ = await there.run("doctor", "--json")
+    return [found for found in json.loads(out) if found["check"] == "relays"]
 
 
 async def until_connected(there: Place) -> None:
@@ -287,8 +295,34 @@ async def test_who_is_no_relay_is_told_at_once(tmp_path: Path) -> None:
         [told] = await there.told("connect", "status")
         assert told["state"] in ("waiting", "dialling") and told["last_error_code"] == "not_a_relay"
         assert f"{elsewhere}: is no relay: it answers" in (await there.run("connect", "status"))[2]
-        await there.done("connect", "stop")
+        [found] = await examined(there)
+        assert found["level"] == "note" and f"not connected to {elsewhere}: is no relay" in found["text"]
+        assert f"mooring connect stop {elsewhere} forgets it" in found["remedy"]
+        await there.done("connect", "stop", elsewhere.replace("ws://", "http://"))
         assert await there.told("connect", "status") == []
+        assert await examined(there) == []
+
+
+async def test_waiting_for_a_relay_in_the_background_is_told_and_can_be_left(tmp_path: Path) -> None:
+    async with place(tmp_path, {"demo": DEMO}, connect=False) as there:
+        assert await there.relay.end() == 0
+        words = ("connect", there.address, "--background")
+        async with begun(there.command(*words, token=there.laptop)) as waiting:
+            said = await waiting.printed("Ctrl-C leaves it to the daemon")
+            assert f"not connected to {there.address} yet: connection refused" in said
+            assert await waiting.end(signal.SIGINT) == 130
+            await waiting.printed(
+                f"the daemon goes on trying; mooring connect stop {there.address} ends that"
+            )
+        [told] = await there.told("connect", "status")
+        assert told["held_by"] == "daemon"
+        await there.open_relay()
+        await until_connected(there)
+        await there.done("relay", "token", "revoke", "laptop")
+        async with within():
+            while (found := await examined(there))[0]["level"] != "problem":
+                await asyncio.sleep(0.1)
+        assert "the relay refuses" in found[0]["text"] and "mooring relay token list" in found[0]["remedy"]
 
 
 async def test_two_with_one_token(tmp_path: Path) -> None:

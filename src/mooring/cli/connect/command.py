@@ -150,7 +150,9 @@ def connect(relay: str, **given: Any) -> int:
 @as_json
 def status(as_json: bool) -> int:
     """Tell how the connections to relays are, of this user's commands and of the daemon: since when, how far
-    away the relay is, calls and reconnects; and what went wrong last.
+    away the relay is, requests and reconnects; and what went wrong last.
+
+    A terminal too narrow for all columns gets fewer of them: RECONNECTS goes first, then REQUESTS, then NAME.
     """
     from mooring.cli.connect import errands  # noqa: PLC0415
 
@@ -165,7 +167,7 @@ def status(as_json: bool) -> int:
 def stop(relay: str | None) -> int:
     """Have the daemon be connected to a relay no more: calls under way finish, and the relay is told.
 
-    WSS-URL is as it was given to `mooring connect --background`; it can be left out if there is but one.
+    WSS-URL is as `mooring connect status` shows it; it can be left out if there is but one.
     """
     from mooring.cli.connect import errands  # noqa: PLC0415
 

@@ -23,12 +23,14 @@ from mooring.errors import MooringError, Unavailable, UserError
 from mooring.host.connection_file import Wish, connections_path, read_wishes, status_sockets, write_wish
 from mooring.host.places import Places, find_places
 
-__all__ = ["connect", "show_status", "stop", "table"]
+__all__ = ["connect", "show_status", "statuses", "stop", "table", "why_not"]
 
 VARIABLE = "MOORING_RELAY_TOKEN"
 WAIT_S = 20.0
 """For a connection in the background to come about, or to be refused."""
 LOOK_S = 0.1
+SILENT_S = 1.0
+"""After which it is said that it takes long."""
 HEAD = ("RELAY", "STATE", "NAME", "SINCE", "ROUND TRIP", "REQUESTS", "RECONNECTS", "NEXT TRY", "SERVERS")
 NEXT_TRY = HEAD.index("NEXT TRY")
 EXPENDABLE = ("RECONNECTS", "REQUESTS", "NAME")
@@ -39,9 +41,7 @@ REFERENCE = re.compile("(secret|keyring|file|env):.+")
 
 def connect(relay: str, *, as_client: bool, background: bool, port: int, **given: Any) -> int:
     """Stay connected, here or in the daemon."""
-    from mooring.host.relay_target import as_http  # noqa: PLC0415
-
-    as_http(relay)  # first of all: is it an address?
+    relay = _named(relay)  # first of all: is it an address?
     if as_client:
         return _call(relay, port, background=background, **given)
     client = reach(start=True)
@@ -66,6 +66,13 @@ def connect(relay: str, *, as_client: bool, background: bool, port: int, **given
     if background:
         return _hand_to_daemon(wish, places, tuple(known), client, as_json=given["as_json"])
     return _stay(wish, places, tuple(known), given)
+
+
+def _named(relay: str) -> str:
+    """Raises UserError."""
+    from mooring.host.relay_target import as_websocket  # noqa: PLC0415
+
+    return as_websocket(relay)
 
 
 def _reference(token: str | None, token_file: str | None) -> str:
@@ -119,7 +126,7 @@ def _held_by_daemon(relay: str, places: Places) -> list[str]:
     """As whom it is connected there, if it is."""
     return [
         status["name"]
-        for status in _statuses(places)
+        for status in statuses(places)
         if status["relay"] == relay and status["held_by"] == "daemon" and status["connected_since"]
     ]
 
@@ -139,7 +146,11 @@ def _hand_to_daemon(wish: Wish, places: Places, known: tuple[str, ...], client: 
         wish = _kept(wish, places)
     write_wish(connections_path(places), wish.relay, wish)
     client.ask("POST", "/connections")
-    status = _wait_for(wish.relay, places)
+    try:
+        status = _wait_for(wish.relay, places)
+    except KeyboardInterrupt:
+        tell("note", f"the daemon goes on trying; mooring connect stop {wish.relay} ends that")
+        raise
     # What forgets it comes first: the other may be a question.
     hint = "; ".join(filter(None, (f"mooring connect stop {wish.relay} forgets it", status.get("hint"))))
     if status["state"] == "refused":
@@ -184,16 +195,30 @@ def _kept(wish: Wish, places: Places) -> Wish:
 
 
 def _wait_for(relay: str, places: Places) -> dict[str, Any]:
-    give_up_at = time.monotonic() + WAIT_S
+    """Says once what it waits for."""
+    give_up_at, is_said = time.monotonic() + WAIT_S, False
+    say_at = time.monotonic() + SILENT_S
     found: dict[str, Any] = {"state": "dialling", "last_error": None, "urls": {}}
     while time.monotonic() < give_up_at:
-        for status in _statuses(places):
+        for status in statuses(places):
             if status["relay"] == relay and status["held_by"] == "daemon":
                 found = status
         if found["state"] in ("connected", "refused") or _is_hopeless(found):
             break
+        if not is_said and (found["last_error"] or time.monotonic() > say_at):
+            is_said = True
+            tell("note", _waited_for(relay, found))
         time.sleep(LOOK_S)
     return found
+
+
+def _waited_for(relay: str, status: dict[str, Any]) -> str:
+    why = "it does not answer"
+    if status["last_error"]:
+        why = why_not(status)
+        if status["next_attempt_in_s"] is not None:
+            why += f"; tried again in {math.ceil(status['next_attempt_in_s'])} s"
+    return f"not connected to {relay} yet: {why}; Ctrl-C leaves it to the daemon"
 
 
 def _is_hopeless(status: dict[str, Any]) -> bool:
@@ -207,6 +232,9 @@ def stop(which: str | None) -> int:
     wishes = [wish.relay for wish in read_wishes(path)]
     if which is None and len(wishes) == 1:
         [which] = wishes
+    if which is not None and which not in wishes:
+        with suppress(UserError):
+            which = _named(which)
     if which not in wishes:
         if not wishes:
             what, hint = "the daemon is connected to no relay", "mooring connect status shows all connections"
@@ -223,7 +251,7 @@ def stop(which: str | None) -> int:
 
 def show_status(*, as_json: bool) -> int:
     """`mooring connect status`."""
-    found = _statuses(find_places(os.environ))
+    found = statuses(find_places(os.environ))
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return 0
@@ -234,13 +262,13 @@ def show_status(*, as_json: bool) -> int:
     click.echo("\n".join(table(found, width)))
     for status in found:
         if status["last_error"]:
-            tell("note", f"{status['relay']}: {_why(status)}")
+            tell("note", f"{status['relay']}: {why_not(status)}")
             if status.get("hint"):
                 tell("hint", status["hint"])
     return 0
 
 
-def _why(status: dict[str, Any]) -> str:
+def why_not(status: dict[str, Any]) -> str:
     """Without the address, which stands before it."""
     relay, why = status["relay"], str(status["last_error"])
     return why.removeprefix(f"{relay} ").removeprefix(f"{relay.partition('://')[2].rstrip('/')}: ")
@@ -270,7 +298,7 @@ def _row(status: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _statuses(places: Places) -> list[dict[str, Any]]:
+def statuses(places: Places) -> list[dict[str, Any]]:
     """Of everybody who is connected; a socket that nobody answers at is gone, and is removed."""
     found: list[dict[str, Any]] = []
     for path in sorted(status_sockets(places).glob("*.sock")):

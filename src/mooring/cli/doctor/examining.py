@@ -12,6 +12,7 @@ from mooring.cli.doctor import checks_of_daemon as of_daemon
 from mooring.cli.doctor import checks_of_machine as of_machine
 from mooring.cli.doctor.checks_of_clients import check_clients
 from mooring.cli.doctor.checks_of_containers import check_engines
+from mooring.cli.doctor.checks_of_relays import check_relays
 from mooring.cli.doctor.findings import Check, Finding, Level, collect, lines
 from mooring.cli.terminal.words import colourful
 from mooring.errors import UserError
@@ -59,6 +60,7 @@ def _checks() -> list[tuple[str, Check]]:
         ("daemon", partial(of_daemon.check_daemon, places, daemon)),
         ("port", lambda: wrong_port or of_daemon.check_port(places, daemon, environment)),
         ("servers", partial(of_daemon.check_servers, places, daemon)),
+        ("relays", partial(check_relays, places)),
         ("engine", partial(check_engines, places, environment)),
         ("clients", partial(check_clients, places, environment)),
         ("leftovers", partial(of_daemon.check_leftovers, places, daemon)),

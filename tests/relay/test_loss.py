@@ -532,3 +532,32 @@ async def test_messages_of_websockets_that_wait_have_the_same_bound(tmp_path: Pa
         await until(lambda: third_stream.is_over)
         first_stream.reset(Reset("closed", close=1000))
         assert await first.over() == 1000 and not bodies._bytes
+
+
+async def test_what_is_looked_into_of_websockets_in_our_framing_counts_too(tmp_path: Path) -> None:
+    """Who begins many messages, and ends none, does not have the relay keep them all; they pass, though."""
+    policy = RelayPolicy(max_waiting_bytes=5 * MIB, max_waiting_bytes_per_agent=MIB)
+    async with harness(tmp_path, policy) as relay, peers_of(relay.port) as peers:
+        token, bodies = relay.token("desk", "time"), relay.relay._bodies
+        desk = await peers.agent(token)
+        client = await peers.client(token)
+        piece = b"x" * (MIB // 2)
+        ears = [client.open("desk/time", method="GET", path="ws", websocket=True) for _ in range(3)]
+        await until(lambda: len(desk.opened) == 3)
+        for ear in ears[:2]:
+            assert ear.stream is not None
+            ear.stream.send(piece, more=True)
+        await until(lambda: bodies._bytes == MIB)
+        assert ears[2].stream is not None
+        ears[2].stream.send(piece, more=True)
+        ears[2].stream.send(b"x")
+        await until(lambda: desk.opened[2][2].messages == [piece + b"x"])
+        assert bodies._bytes == MIB
+        assert [stream.is_call for stream in relay.relay._clients_streams()] == [False, False, True]
+        for stream, _, _ in desk.opened[:1]:
+            stream.reset(Reset("closed", close=1000))
+        await until(lambda: bodies._bytes == MIB // 2)
+        client.link.fail(Reset("gone"))
+        client.socket.abort()
+        desk.link.say(Kind.GOODBYE, b"{}")
+        await until(lambda: not bodies._bytes)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from mooring.errors import RemoteProtocolError
+from mooring.relay.bodies import Share
 from mooring.wire import jsonrpc
 from mooring.wire.jsonrpc import Envelope, Id
 from mooring.wire.modern import LISTEN
@@ -48,29 +49,40 @@ class Asked:
 
 
 class Overheard:
-    """One direction of a WebSocket that passes by in pieces. `hear` gets its messages."""
+    """One direction of a WebSocket that passes by in pieces. `hear` gets its messages; `share` counts what of
+    them is kept, until `end`."""
 
-    __slots__ = ("_begun", "_hear", "is_missed")
+    __slots__ = ("_begun", "_hear", "_share", "is_missed")
 
-    def __init__(self, hear: Callable[[bytes], None]) -> None:
+    def __init__(self, hear: Callable[[bytes], None], share: Share) -> None:
         self._hear = hear
+        self._share = share
         self._begun = bytearray()
         self.is_missed = False
-        """One was too long. Whether it asked or answered, nobody knows from now on."""
+        """One was too long, or there was no room for it. Whether it asked or answered, nobody knows from now
+        on."""
 
     def pass_by(self, data: bytes, more: bool) -> None:
         """A piece of a message; `more`: it goes on in the next."""
-        if len(self._begun) + len(data) > MAX_OVERHEARD_BYTES:
+        is_piece = more or bool(self._begun)
+        if len(self._begun) + len(data) > MAX_OVERHEARD_BYTES or (
+            is_piece and not self._share.grow(len(data))
+        ):
             self.is_missed = True
         if self.is_missed:
-            self._begun.clear()
+            self.end()
             return
-        if more or self._begun:
+        if is_piece:
             self._begun += data
         if not more:
             message = bytes(self._begun) if self._begun else data
-            self._begun.clear()
+            self.end()
             self._hear(message)
+
+    def end(self) -> None:
+        """Nothing is kept any more."""
+        self._begun.clear()
+        self._share.shrink_to(0)
 
 
 def _envelope(message: bytes) -> Envelope | None:

@@ -245,8 +245,7 @@ class Relay:
         caller: Caller
         if opening.websocket:
             measure = self.meters.of(grant.id).counting(self._slowed)
-            heard, said = (Share(self._bodies, keeper.name) for _ in range(2))
-            caller = SocketCaller(exchange, self._forget, heard, said, measure)
+            caller = SocketCaller(exchange, self._forget, *self._shares(keeper.name), measure)
         else:
             again = None if is_again else partial(self._serve_again, keeper)
             size = len(exchange.request.body)
@@ -268,6 +267,10 @@ class Relay:
 
     def _forget(self, caller: Caller) -> None:
         self._callers.pop(caller, None)
+
+    def _shares(self, agent: str) -> tuple[Share, Share]:
+        """For either direction of a WebSocket."""
+        return Share(self._bodies, agent), Share(self._bodies, agent)
 
     # Callers that speak our framing.
 
@@ -299,7 +302,7 @@ class Relay:
         self._passed_on.value += 1
         client.calls += 1
         opening.server, opening.caller = server, client.name
-        splice(stream, keeper.open(opening, DEAF))
+        splice(stream, keeper.open(opening, DEAF), *self._shares(keeper.name))
         if waited is not None:
             waited.go_on()
 

@@ -72,6 +72,26 @@ async def test_a_session_that_ends_as_it_is_taken_over_ends_there_too(server: Se
             await asyncio.sleep(0.02)
 
 
+async def test_nothing_is_begun_to_end_a_session_with_another_server(server: Server, ledger: Ledger) -> None:
+    """What is served now is a program: none is started to be told of a session that it never knew."""
+    async with (
+        hosting(ledger.command) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as owner,
+        replica(server, spare=0) as heir,
+        McpClient(owner.port) as client,
+        McpClient(heir.port) as another,
+        within(),
+    ):
+        await knows_another(owner)
+        await client.initialize()
+        assert await owner.end() == 0
+        started = len(heir.events("instance_started"))
+        client.port = heir.port
+        assert (await client.raw("DELETE")).status == 204
+        await another.initialize()
+        assert len(heir.events("instance_started")) == started + 1
+
+
 async def test_at_the_bound_a_session_that_is_quiet_gives_way(server: Server, ledger: Ledger) -> None:
     """The longest unused, though its server is awake; and goes on as it was when it is used."""
     async with (

@@ -306,7 +306,9 @@ class Workload:
 
     def take_leave(self, backend: str, upstream: str, handshake: Handshake) -> None:
         """See `Backend`."""
-        self._spawn(self._take_leave(backend, upstream, handshake), "taking leave")
+        remote = self.definition.remote
+        if remote is not None and remote.shown_url == backend:  # otherwise it is another server's
+            self._spawn(self._take_leave(backend, upstream, handshake), "taking leave")
 
     async def _take_leave(self, backend: str, upstream: str, handshake: Handshake) -> None:
         try:

@@ -21,7 +21,6 @@ from mooring.host.rehearsing import rehearse
 from mooring.host.relay_target import options_of
 from mooring.http.origin import Origin
 from mooring.relay.agent import Target
-from mooring.relay.policy import RelayPolicy
 from tests.relay.harness import Harness, harness
 from tests.support import until, within
 
@@ -71,14 +70,6 @@ async def test_the_relay_has_heard_the_goodbye_when_a_connection_has_ended(tmp_p
             assert told["servers"] == ["time"] and relay.relay.registry.counts == (1, 0)
             await held.want(wish.relay, None)
             assert relay.relay.registry.counts == (0, 0) and await held.status() == []
-
-
-async def test_how_far_away_it_is_is_known_from_the_beginning(tmp_path: Path) -> None:
-    """However long it is until the relay measures all of them."""
-    async with harness(tmp_path, RelayPolicy(acknowledge_s=3600.0)) as relay, holding(tmp_path) as held:
-        wish = wish_for(relay, tmp_path)
-        await held.want(wish.relay, wish)
-        await until(lambda: [one.round_trip_s for one in relay.relay.registry.snapshot()] not in ([], [None]))
 
 
 async def test_one_in_which_we_make_a_mistake_says_so(

@@ -118,7 +118,8 @@ class Keeper:
             on_lost=self._on_lost,
             measure=self._measure,
         )
-        self._ask()  # its answer comes after all that is sent again
+        if is_return:
+            self._ask()  # its answer comes after all that is sent again
 
     def open(self, opening: Opening, ear: Ear) -> Stream:
         """A connection to its other end. If the link is lost, it waits for it, but not for ever."""

@@ -359,6 +359,22 @@ async def test_who_is_not_let_in_is_no_answer_of_the_servers_whatever_its_words(
         await until(lambda: any("calls_fail" in str(vars(r).get("reason")) for r in host.events("state")))
 
 
+async def test_a_refusal_that_repeats_the_token_is_for_no_client_and_no_log() -> None:
+    token = "Bearer nobody-should-read-this"
+
+    async def repeats(asked: Asked, _wire: Wire) -> bytes:
+        said = f"the token {asked.headers['authorization']} has expired"
+        return answer({"error": {"code": "expired", "message": said}}, "401 No")
+
+    script = Elsewhere(only(CALL, repeats))
+    async with in_front(script, headers={"Authorization": token}) as (_, host, client):
+        refused = await client.ask(CALL, {"name": "x", "arguments": {}})
+        assert refused["error"]["data"]["reason"] == "unauthorized"
+        await until(lambda: any("calls_fail" in str(vars(r).get("reason")) for r in host.events("state")))
+        told = [refused["error"]["message"], *(str(vars(record)) for record in host.records)]
+        assert not [text for text in told if "nobody-should-read-this" in text]
+
+
 async def test_a_secret_that_was_changed_is_used_after_a_401(tmp_path: Path) -> None:
     vault = Vault(tmp_path / "secrets")
     vault.put("linear", "old")

@@ -28,6 +28,7 @@ from mooring.remote.reach import Reach, Unreachable
 from mooring.remote.relisting import Relisting
 from mooring.remote.session import RemoteSession
 from mooring.remote.waits import delays_s
+from mooring.secrets.masking import LEAST_CHARACTERS
 from mooring.wire import jsonrpc
 from mooring.wire.budget import Budget
 from mooring.wire.failures import Failure, lost
@@ -301,7 +302,7 @@ class Caller:
             # What only people can put right, they hear of on stderr too. (Without its words, as above.)
             if self._policy.tells_people and failure.reason in FOR_PEOPLE:
                 log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
-            if is_about_us and (words := words_of_refusal(body)):
+            if is_about_us and (words := words_of_refusal(body)) and not self._repeats_secret(body):
                 failure = in_its_words(failure, words)
             return failure
         in_session = standing.session is not None and not call.reopened
@@ -312,6 +313,11 @@ class Caller:
             return _Again()
         await self._hearing.hear(jsonrpc.with_id(message, call.id), standing)
         return None
+
+    def _repeats_secret(self, body: bytes) -> bool:
+        """Does it say again who we are, as in "the token … is over"? That is for no client, and no log."""
+        said = (part for _, value in self._endpoint.credentials.headers for part in value.split())
+        return any(len(part) >= LEAST_CHARACTERS and part in body for part in said)
 
     async def _may_say_more(self, call: Call, status: int, message: Envelope) -> bool:
         """Were its headers refused, and do we know by now what others it should have?"""

@@ -1,7 +1,7 @@
 """What is kept of a stream in Redis has the bound of its session, and who asks for more than that is told."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -9,15 +9,16 @@ import pytest
 
 from mooring.host.options import ReplicaOptions
 from mooring.replicas.address import parse_store_address
+from mooring.replicas.event_store import MOST_FORGOTTEN, EventStore
 from mooring.replicas.policy import ReplicaPolicy
 from mooring.replicas.records import Replica
-from mooring.replicas.shared_store import SharedStore
+from mooring.replicas.shared_store import Event, SharedStore
 from mooring.replicas.store_errors import StoreUnavailable
 from tests.e2e.replicas.test_resuming import numbered
 from tests.hosting import SCRIPTED, Host, hosting
 from tests.mcp_client import McpClient, Stream, emission
 from tests.replicas.stores import Server
-from tests.replicas.test_bounds import opened, server
+from tests.replicas.test_bounds import a_stream, opened, policy, server
 from tests.replicas.test_releasing import knows_another
 from tests.support import free_port, until, within
 
@@ -144,3 +145,30 @@ async def test_of_a_call_whose_first_events_are_forgotten_it_is_known_which_it_i
         resumed = await client.stream(Last_Event_ID=first)
         told = await resumed.rest()
         assert (told[-1]["id"], told[-1]["error"]["data"]["reason"]) == ("cut", "replica_lost")
+
+
+async def test_very_many_that_are_forgotten_at_once_are_taken_back_in_parts(server: Server) -> None:
+    """As after trouble with Redis: one command for all of them would be late, again and again."""
+    async with opened(server.port) as store, within():
+        events = EventStore(store, policy())
+        streams, stored = a_stream("s1", events)
+        stream = next(iter(streams))
+        for n in range(3 * MOST_FORGOTTEN):
+            streams.deliver(stream, b"%d" % n, 0.0)
+        await until(lambda: stored() == 3 * MOST_FORGOTTEN)
+        while stream.log.oldest < stream.log.last:
+            stream.log.forget_oldest()
+        named: list[int] = []
+        append = store.append
+
+        async def watched(new: Iterable[Event], forgotten: Iterable[Any], *spans: float) -> None:
+            named.extend(len(numbers) for *_, numbers in forgotten)
+            await append(new, forgotten, *spans)
+
+        store.append = watched  # type: ignore[method-assign,assignment]
+        events.forget("s1", stream)
+        await until(lambda: stream.oldest_stored == stream.log.oldest)
+        assert max(named) == MOST_FORGOTTEN and sum(named) == 3 * MOST_FORGOTTEN - 1
+        kept = await store.stream("s1", stream.log.stream)
+        assert kept is not None and len(kept.messages) == 1
+        await events.aclose()

@@ -23,6 +23,9 @@ log = logging.getLogger("mooring.replicas")
 
 BATCH = 512
 """Events in one pipeline."""
+MOST_FORGOTTEN = 2048
+"""Numbers that are taken back from one stream at once: after trouble there may be very many, and a command
+that names all of them would be late each time, and longer the next time."""
 
 
 class EventStore:
@@ -98,7 +101,9 @@ class EventStore:
         if is_behind or not self._holds():
             self.unstored += len(events)
             return
-        oldest = {stream: stream.log.oldest for stream in forgetting}
+        oldest = {
+            stream: min(stream.log.oldest, stream.oldest_stored + MOST_FORGOTTEN) for stream in forgetting
+        }
         forgotten = [
             (session, stream.log.stream, range(stream.oldest_stored, oldest[stream]))
             for stream, session in forgetting.items()
@@ -114,6 +119,8 @@ class EventStore:
         else:
             for stream, n in oldest.items():
                 stream.oldest_stored = n
+                if n < stream.log.oldest:
+                    self._forgetting[stream] = forgetting[stream]
             self.stored += len(events)
             self._is_failing = False
 

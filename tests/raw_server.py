@@ -101,6 +101,11 @@ def event(message: Json | None = None, *, id: str = "", retry: int | None = None
     return chunk(("\n".join(lines) + "\n\n").encode())
 
 
+ACCEPTING_TURNS = 4
+"""Of the event loop, until who was accepted has a task. A server that closes before that forgets the
+connection: it would stay open, and nobody would be there."""
+
+
 class RawServer:
     """`requests` in the order in which they came; `script` answers each, or returns bytes that do."""
 
@@ -131,6 +136,11 @@ class RawServer:
     async def close(self) -> None:
         """Nobody listens any more, and every connection is cut."""
         if self._server is not None:
+            loop = asyncio.get_running_loop()
+            for listening in self._server.sockets:
+                loop.remove_reader(listening.fileno())
+            for _ in range(ACCEPTING_TURNS):
+                await asyncio.sleep(0)
             self._server.close()
             self._server = None
         for task in list(self._tasks):

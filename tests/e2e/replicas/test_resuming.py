@@ -22,8 +22,8 @@ pytestmark = [LINUX_ONLY, pytest.mark.e2e, pytest.mark.timeout(300)]
 SCRIPTED = (sys.executable, "-I", str(Path(__file__).parents[2] / "faults" / "scripted_server.py"))
 EVENTS = 10_000
 CHUNK = 100
-AHEAD = 2 * CHUNK
-"""Of the reader: what waits while nobody has a stream open has its bound too."""
+AHEAD = CHUNK
+"""Of the reader, before another chunk: what waits while no stream is open has its bound, 256 messages."""
 MOST_BETWEEN_CUTS = 400
 PATIENCE_S = 120
 HELD_BACK = ("--drain-timeout", "60s")

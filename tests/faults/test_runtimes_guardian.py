@@ -154,8 +154,7 @@ async def test_it_holds_nothing_of_ours() -> None:
         pid = it.runtime.guardian_pid
         assert pid is not None
         process = Path(f"/proc/{pid}")
-        # Then it is past its imports. (SIGINT and SIGQUIT are ignored from the start in what a shell has begun
-        # in the background.)
+        # Then it is past its imports. (What a shell has begun in the background ignores SIGQUIT always.)
         await until(lambda: ignores(pid, signal.SIGTERM))
         held = {entry.name: str(entry.readlink()) for entry in (process / "fd").iterdir()}
         assert held.pop("0").startswith("pipe:")

@@ -8,7 +8,8 @@ Invariants:
 - Lines are written in order; `position` counts every byte given to `send_line`, written or not.
 - `consumed` never says less than the child may have read: while anybody holds the read end, or
   where the kernel does not tell, everything written counts as read.
-- Where somebody else may have the child's work by now, each write is preceded by a look (`may_write`).
+- Where somebody else may have the child's work by now, what has waited is written after a look only
+  (`may_write`). Whoever gives a line has looked: what is written in that turn of the loop needs no other.
 - The descriptor is closed exactly once; `on_lost` is called once, from the loop, after that.
 """
 
@@ -52,7 +53,7 @@ class InputPipe:
         self._closing = False
         self._held = False
         self.may_write: Callable[[], bool] | None = None
-        """May what is queued be written now? Otherwise it waits, and goes nowhere once the pipe is closed."""
+        """May what has waited be written now? If not it waits, and goes nowhere once the pipe is closed."""
         self.writable = True
         """Less than the high-water mark is waiting."""
 
@@ -125,9 +126,6 @@ class InputPipe:
         self._scheduled = False
         if self._descriptor is None:
             return
-        if self._is_forbidden():
-            self._put_off()
-            return
         while self._queue or self._rest:
             piece = self._rest or self._next_piece()
             try:
@@ -143,6 +141,12 @@ class InputPipe:
             self._rest = memoryview(piece)[number:] if number < len(piece) else _NOTHING
         self._wrote_all()
 
+    def _go_on_writing(self) -> None:
+        if self._is_forbidden():
+            self._put_off()
+        else:
+            self._flush()
+
     def _is_forbidden(self) -> bool:
         return self.may_write is not None and not self.may_write()
 
@@ -152,7 +156,7 @@ class InputPipe:
             return
         self._stop_waiting()
         self._scheduled = True
-        self._loop.call_later(_LOOK_AGAIN_S, self._flush)
+        self._loop.call_later(_LOOK_AGAIN_S, self._go_on_writing)
 
     def _next_piece(self) -> bytes:
         """What is queued, as one; or a large line alone, which need not be copied."""
@@ -165,7 +169,7 @@ class InputPipe:
     def _wait(self, number: int) -> None:
         if not self._waiting:
             self._waiting = True
-            self._loop.add_writer(number, self._flush)
+            self._loop.add_writer(number, self._go_on_writing)
         self._relax()
 
     def _stop_waiting(self) -> None:

@@ -136,10 +136,15 @@ class Batch:
         self._bytes += length + FIELDS_BYTES
         if not self._is_due:
             self._is_due = True
-            self._later(self.flush)
+            self._later(self._wait)
+
+    def _wait(self) -> None:
+        # Not yet: what has arrived meanwhile is read before the next turn, and shares the message. With few
+        # calls at once that makes them dearer by one look at the sockets, with many cheaper by a tenth.
+        self._later(self.flush)
 
     def flush(self) -> None:
-        """The turn is over."""
+        """What was said in this turn and the one before goes out."""
         self._is_due = False
         self._send_all()
 

@@ -36,54 +36,37 @@ _OWN_PROCESSES = (
     "Mooring runs a server process for each session, the others one for all: each call then has a write, a "
     "read and two wake-ups to itself, which 32 calls of one session share"
 )
-_TAKEN = "other machines on the same host took the cores, up to 40 % of the time"
 REASONS: dict[str, str] = {
-    "rate_minimal": (
-        "Mooring executes 2.5 times the instructions of the minimal bridge (callgrind), and the same system "
-        "calls: how much that is depends on what those cost; 0.735× in the run of 16 November, elsewhere"
+    "rate_npm": (
+        "on this machine Node.js gains more than Python does: 17.8× in the run of 18 November, on another one"
     ),
-    "shared": f"{_TAKEN}; 1.04× in a later run of these rows alone",
-    "relay_p50": (
-        f"{_TAKEN}: the server itself, with nothing in between, took 2.2 ms here, where it takes 0.2; "
-        "0.70 ms in a later run of this row alone"
-    ),
-    "relay_p99": "the same; 3.8 ms in a later run of this row alone, 90 ms and 1.1 ms for the server itself",
-    "replica_cpu": f"{_TAKEN}; 0.97× in a later run of these rows alone",
-    "replica_p50": f"{_TAKEN}; 1.02× in a later run of these rows alone",
-    "replica_elsewhere": (
-        f"each call wakes two processes more, and {_TAKEN}: 2.38× in a later run of these rows alone; "
-        "1.74× in another run of that day, on another machine"
-    ),
-    "replica_three": f"{_TAKEN}; 0.55× in a later run of these rows alone",
-    "replica_ls_pause": f"{_TAKEN}, those of Redis too; 4.1 ms in another run of that day",
-    "replica_ls_command": f"{_TAKEN}, those of Redis too; 2.5 ms in another run of that day",
     "rates_pypi": _OWN_PROCESSES,
     "rates_npm": _OWN_PROCESSES,
     "seq_p50": (
         "a quarter of the best peer is about what the minimal bridge takes: most of it is the kernel waking "
         "the client, the bridge and the server in turn"
     ),
-    "to_modern": (
-        "every call is given the envelope of 2026-07-28, and its result is searched for what a handshake "
-        "client does not know: both are twice as long. A call of that era itself costs more than this one"
-    ),
+    "rss_50": "by less than memory differs from run to run; 34.9 MB in the run of 18 November",
     "flat": (
         "the caches of the processor do not hold a thousand sessions and their servers; the instructions "
         "executed per call are the same from 32 sessions to 300 (callgrind, without the clock's ticks)"
     ),
-    "start": f"{_TAKEN}; 0.22 s in another run of that day",
-    "rss_50": (
-        "modules that only containers, JSON logs and terminals need were loaded by all; mended since, "
-        "34.9 MB in a run of this row alone"
-    ),
-    "daemon": "noise, on a busy machine: 0.99× in a later run of these rows alone",
-    "replica_three_few": (
-        "with so few at once a message between two replicas carries one call, and each call has turns of the "
-        "loop to itself in two processes; and three of them, their 32 servers and the load share two cores"
+    "to_modern": (
+        "every call is given the envelope of 2026-07-28, and its result is searched for what a handshake "
+        "client does not know: both are twice as long. A call of that era itself costs more than this one"
     ),
     "container_p50": (
         "the docker command copies bytes; in its place Mooring reads HTTP and JSON, checks and counts: some "
         "110,000 instructions (callgrind), and the six system calls that two connections need (strace)"
+    ),
+    "replica_cpu": "one look at the clock less since then: 1.04× in a later run of these rows alone",
+    "replica_three": (
+        "since then calls of two turns of the loop share a message: 0.528× in a later run of these rows alone"
+    ),
+    "replica_three_few": (
+        "with so few at once a message between two replicas carries one call, and each call has turns of the "
+        "loop to itself in two processes; and three of them, their 32 servers and the load share two cores. "
+        "0.460× in a later run of these rows alone"
     ),
 }
 

@@ -23,6 +23,8 @@ uvloop.new_event_loop().close()
 
 PATIENCE_S = 20.0
 """One generous bound for everything that must happen; never a measure of speed."""
+START_S = 90.0
+"""For a program of others that writes to a disk which is busy for others still before it answers."""
 
 
 @asynccontextmanager

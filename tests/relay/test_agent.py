@@ -457,7 +457,10 @@ async def test_what_the_relay_does_not_allow_ends_it(status: int, words: str) ->
         assert there.agent is not None and there.agent.status(0).state == "refused"
 
 
-async def test_delays_begin_anew_after_a_link_that_held_for_a_minute() -> None:
+@pytest.mark.parametrize(("held_s", "is_announced"), [(61.0, False), (1.0, True)])
+async def test_delays_begin_anew_after_a_link_that_was_good_or_ends_for_a_restart(
+    held_s: float, is_announced: bool
+) -> None:
     clock = Clock()
     growing = replace(QUICK, first_delay_s=0.02, longest_delay_s=0.32)
     async with street(growing, chance=lambda: 1.0, instead=[Response(503)] * 3) as there:
@@ -471,13 +474,19 @@ async def test_delays_begin_anew_after_a_link_that_held_for_a_minute() -> None:
             return delays_s[-1]
 
         agent._backoff.next_s = noted  # type: ignore[method-assign]
-        for number, held_s in enumerate((1.0, 61.0)):
-            (await there.visit(number)).greet()
-            await until(lambda: agent.is_connected)
-            clock.ahead_s += held_s
-            there.visits[number].socket.abort()
+        (await there.visit(0)).greet()
+        await until(lambda: agent.is_connected)
+        clock.ahead_s += 1.0
+        there.visits[0].socket.abort()
+        (await there.visit(1)).greet()
+        await until(lambda: agent.is_connected)
+        clock.ahead_s += held_s
+        if is_announced:
+            there.visits[1].say(encode(Kind.RESTART, payload=write_json(Restart(reconnect_in_ms=1))))
+            await until(lambda: agent._minimum_s)
+        there.visits[1].socket.abort()
         await there.visit(2)
-        assert delays_s == [0.02, 0.04, 0.08, 0.16, 0.02]
+        assert delays_s == [0.02, 0.04, 0.08, 0.16, 0.02 + 0.001 * is_announced]
 
 
 async def test_a_mistake_of_ours_is_shown_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -388,6 +388,14 @@ def deaf() -> End:
     return agent
 
 
+async def has_said_all(agent: End) -> None:
+    """All of the large request that it lets come is there, and the relay has heard what it says of that: to
+    acknowledge is a sign of life, too."""
+    await until(lambda: any(heard.count == agent.link.window for _, _, heard in agent.opened))
+    agent.link.say(Kind.PING, b"all")
+    await until(lambda: any(got.kind == Kind.PONG for got in agent.words))
+
+
 async def test_what_waits_for_an_agent_is_passed_on_to_the_next_one_once(far: Far) -> None:
     token = far.relay.token("desk", "time")
     async with peers_of(far.relay.port) as peers:
@@ -399,9 +407,10 @@ async def test_what_waits_for_an_agent_is_passed_on_to_the_next_one_once(far: Fa
         waiting = asyncio.create_task(other.request("POST", "/desk/time/mcp", bearer(token), large))
         await until(lambda: len(first.opened) == 2)
         await until(lambda: any(heard.is_ended for _, _, heard in first.opened))
+        await has_said_all(first)
         second = await peers.agent(token, again=deaf())
         assert await told(await asking) == {"reason": "agent_replaced", "retryable": False}
-        await until(lambda: second.opened)
+        await has_said_all(second)
         assert not waiting.done()
         third = await peers.agent(token)
         assert await told(await waiting) == {"reason": "agent_replaced", "retryable": True}

@@ -19,7 +19,7 @@ import trustme
 from mooring.replicas.address import parse_store_address
 from mooring.replicas.redis_client import RedisClient, open_client
 from tests.replicas.stores import binary_of
-from tests.support import PATIENCE_S, free_port
+from tests.support import PATIENCE_S, START_S, free_port
 
 __all__ = ["ALL_PLACES", "Cluster", "Login", "Node", "Place", "Sentinels", "running_place"]
 
@@ -117,7 +117,7 @@ class Node:
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen([self._binary, *self.words()], stdout=log, stderr=log)
-        waited(self._answers, lambda: (self.folder / "log").read_text()[-2000:])
+        waited(self._answers, lambda: (self.folder / "log").read_text()[-2000:], START_S)
 
     def _answers(self) -> bool:
         with contextlib.suppress(redis.RedisError):
@@ -318,9 +318,9 @@ def as_text(said: Any) -> str:
     return "\n".join(f"{name}:{value}" for name, value in said.items()) if isinstance(said, dict) else said
 
 
-def waited(holds: Callable[[], bool], told: Callable[[], str] = str) -> None:
+def waited(holds: Callable[[], bool], told: Callable[[], str] = str, span_s: float = PATIENCE_S) -> None:
     """Until it holds."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + span_s
     while not holds():
         assert time.monotonic() < deadline, told()
         time.sleep(0.02)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PATIENCE_S, free_port, within
+from tests.support import START_S, free_port, within
 
 __all__ = ["KINDS", "Server", "binary_of", "running_server"]
 
@@ -60,7 +60,7 @@ class Server:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=sys.stderr,
         )
-        async with within(PATIENCE_S):
+        async with within(START_S):
             while not await self._answers():
                 await asyncio.sleep(0.02)
 

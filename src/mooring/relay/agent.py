@@ -532,6 +532,7 @@ class Agent:
             restart: Restart = read_json(got.payload, Restart)
             longest_ms = int(self._policy.longest_asked_s * 1000)
             self._minimum_s = min(max(0, restart.reconnect_in_ms), longest_ms) / 1000
+            self._backoff.begin_anew()
 
     # Not being connected.
 

@@ -23,7 +23,11 @@ class Backoff:
             self._attempts += 1
         return minimum_s + bound_s * self._chance()
 
+    def begin_anew(self) -> None:
+        """The last link did not fail: a relay that ends in words is no bad one."""
+        self._attempts = 0
+
     def note_uptime(self, span_s: float) -> None:
         """So long the last link held."""
         if span_s >= self._policy.stable_s:
-            self._attempts = 0
+            self.begin_anew()

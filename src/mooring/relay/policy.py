@@ -42,8 +42,8 @@ class RelayPolicy:
     spread_each_s: float = 0.002
     goodbye_s: float = 5.0
     """For a peer to answer our close."""
-    return_s: float = 8.0
-    """After a restart: agents come back spread over this. Fewer take less time."""
+    return_s: float = 4.0
+    """When the relay is there again: agents come back spread over this. Fewer take less time."""
     return_each_s: float = 0.002
 
 

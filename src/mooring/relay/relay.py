@@ -423,10 +423,10 @@ class Relay:
 
     def _tell_when_to_return(self, goodbyes_s: dict[Keeper, float], spread_s: float) -> None:
         """Each by how long after its own goodbye: when there is a relay again, and not all at once."""
-        last_s = min(self._policy.return_s, self._policy.return_each_s * len(goodbyes_s))
-        first_s = min(spread_s + AWAY_S, last_s / 2)
+        first_s = spread_s + AWAY_S
+        return_s = min(self._policy.return_s, self._policy.return_each_s * len(goodbyes_s))
         for keeper, goodbye_s in goodbyes_s.items():
-            delay_s = random.uniform(first_s, last_s) - goodbye_s  # noqa: S311
+            delay_s = first_s + random.random() * return_s - goodbye_s  # noqa: S311
             keeper.tell(Kind.RESTART, Restart(reconnect_in_ms=max(0, int(delay_s * 1000))))
 
     async def _close(self, keeper: Keeper, after_s: float) -> None:

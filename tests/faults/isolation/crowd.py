@@ -39,6 +39,7 @@ async def run_crowd(clients: int, messages: int, kills: int, *, seed: int, pause
             killer.cancel()
             await asyncio.gather(killer, return_exceptions=True)
         stayed = [life.result() for life in lives]
+        await _replace_the_server(stayed[0], tally)
         for client in stayed:
             await _hear_the_log_alone(client, tally)
         for client in stayed:
@@ -84,6 +85,22 @@ async def _kill_now_and_then(tally: Tally, every: int) -> None:
             with suppress(ProcessLookupError):
                 os.kill(tally.pid, signal.SIGKILL)
                 tally.counts["killed"] += 1
+
+
+async def _replace_the_server(client: Client, tally: Tally) -> None:
+    """What was cancelled it never answers, and so nobody would hear the log of this one any more."""
+    async with within():
+        await _call_once(client)
+        before = tally.pid
+        with suppress(ProcessLookupError):  # that call was lost, and the next server has begun already
+            os.kill(before, signal.SIGKILL)
+        while tally.pid == before:
+            await _call_once(client)
+
+
+async def _call_once(client: Client) -> None:
+    client.call(random.Random(0))
+    await client.ears.quiet()
 
 
 async def _hear_the_log_alone(client: Client, tally: Tally) -> None:

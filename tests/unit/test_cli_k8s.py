@@ -123,6 +123,15 @@ def test_a_header_with_a_value_that_only_looks_like_a_secret_is_taken_by_the_pod
     assert f"X-A: literal:{token}" in words
 
 
+def test_a_url_that_only_looks_like_a_secret_is_taken_by_the_pod() -> None:
+    url = "https://a/ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+    with pytest.raises(UserError) as refused:
+        words_in_pod(*X, "--url", f"literal:{url}")  # says so to `mooring run` alone
+    assert refused.value.hint.endswith("if it is none: --plain url")
+    words = words_in_pod(*X, "--plain", "url", "--url", url)
+    assert words[words.index("--url") + 1] == f"literal:{url}"
+
+
 def test_values() -> None:
     assert values.parse_egress("fd00::/8:443") == (Exit("fd00::/8", 443),)
     assert values.parse_egress("10.0.0.0/8") == (Exit("10.0.0.0/8"),)

@@ -38,10 +38,10 @@ def refuse_secrets_in_the_clear(
                 f"keep it in a Secret, and write '{header}: {{secret:{secret}}}'; "
                 f"if it is none: --plain {header}",
             )
-    if url and word_looks_secret((url,), 0):
+    if "url" not in meant and word_looks_secret((url,), 0):
         raise _refused(
             "there is something in the URL that looks like a secret",
-            "give it in a header: --header 'NAME: {secret:SECRET}'",
+            "give it in a header: --header 'NAME: {secret:SECRET}'; if it is none: --plain url",
         )
     for at, word in enumerate(command):
         before = command[at - 1] if at else ""

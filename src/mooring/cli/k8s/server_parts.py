@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from mooring.cli.files.secret_looks import value_looks_secret
+from mooring.cli.files.secret_looks import value_looks_secret, word_looks_secret
 from mooring.cli.files.settings import address_settings, served_settings, settings_of
 from mooring.cli.k8s.values import VALUE_KEY, parse_object_name
 from mooring.cli.running.conflicts import as_option
@@ -169,9 +169,10 @@ def _as_words(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _address(remote: RemoteOptions, files: _SecretFiles) -> list[str]:
-    words = ["--url", remote.url, *_as_words(address_settings(remote))]
+    # What is no secret was said when the manifests were made; `mooring run` has to be told again.
+    url = f"{LITERAL}:{remote.url}" if word_looks_secret((remote.url,), 0) else remote.url
+    words = ["--url", url, *_as_words(address_settings(remote))]
     for name, value in remote.headers.items():
-        # That it is no secret was said when the manifests were made; `mooring run` has to be told again.
         text = f"{LITERAL}:{value}" if value_looks_secret(name, value) else literally(value)
         words += ["--header", f"{name}: {text}"]
     for name, text in remote.header_references.items():

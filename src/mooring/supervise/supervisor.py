@@ -172,13 +172,12 @@ class Supervisor:
     async def admit(self) -> None:
         """Return when an instance may be started now. Cancel it freely.
 
-        In `failed` exactly one caller a minute passes; that is the attempt. Should its outcome
-        never be reported, the next caller after the minute passes instead.
+        In `failed` exactly one caller passes in each `failed_retry_s`; that is the attempt. Should its
+        outcome never be reported, the next caller after that span passes instead.
 
         Raises:
-            Unavailable: failed (`server_failed`, `cannot_start`, `initialize_failed`), with
-                `retry_after_s`; or `shutting_down`. At once, never after a wait
-                that was not a back-off.
+            Unavailable: failed, by the reason's own code (`refusals`); or `shutting_down`. At once,
+                never after a wait that was not a back-off.
             ServerFailed: failed with restart off.
         """
         while self._state is State.BACKOFF:
@@ -301,7 +300,7 @@ class Supervisor:
     def cannot_start(self, error: MooringError, *, code: ReasonCode = ReasonCode.CANNOT_START) -> None:
         """An instance could not be made, or (`INITIALIZE_FAILED`) not be used, for a reason that stays.
 
-        Trying again by itself would not help, so only a demand does, once a minute.
+        Trying again by itself would not help, so only a demand does, now and then.
         """
         self._history = self._history.never_worked()
         if self._state is State.DRAINING:

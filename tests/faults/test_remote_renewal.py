@@ -156,6 +156,30 @@ async def test_a_session_that_is_opened_anew(tmp_path: Path) -> None:
         assert "initialize" in [asked.message["method"] for asked in script.refused if asked.body]
 
 
+async def test_a_way_that_changes_meanwhile_is_no_other_secret(tmp_path: Path) -> None:
+    """What comes from another Mooring changes what is said of the way, and not who asks."""
+    going_on = asyncio.Event()
+
+    class Slow(Guarded):
+        async def __call__(self, asked: Asked, wire: Wire) -> bytes | None:
+            if asked.body and asked.message.get("method") == CALL:
+                await going_on.wait()
+            return await super().__call__(asked, wire)
+
+    script = Slow(tmp_path / "secrets")
+    async with in_front_of(script) as (server, client):
+        call = asyncio.create_task(client.result(CALL, TOOL))
+        [before] = await server.count(1, CALL)
+        script.change()
+        stranger = McpClient(client.port)
+        assert (await stranger.raw("POST", stranger.request("ping"), mooring_via="another")).status == 400
+        going_on.set()
+        async with within():
+            assert "n" in await call
+        [_, after] = await server.count(2, CALL)
+        assert after.headers["mooring-via"] == before.headers["mooring-via"] + ", another"
+
+
 async def test_calls_that_are_refused_one_after_the_other(tmp_path: Path) -> None:
     going_on = {str(n): asyncio.Event() for n in range(4)}
 

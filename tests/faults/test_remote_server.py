@@ -6,6 +6,7 @@ next one is answered, and the client's session is the same.
 
 import asyncio
 import gzip
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -359,20 +360,28 @@ async def test_who_is_not_let_in_is_no_answer_of_the_servers_whatever_its_words(
         await until(lambda: any("calls_fail" in str(vars(r).get("reason")) for r in host.events("state")))
 
 
-async def test_a_refusal_that_repeats_the_token_is_for_no_client_and_no_log() -> None:
-    token = "Bearer nobody-should-read-this"
+@pytest.mark.parametrize(
+    ("status", "reason"), [("401 No", "unauthorized"), ("403 No", "forbidden"), ("429 Later", "server_busy")]
+)
+@pytest.mark.parametrize("is_late", [False, True], ids=["", "cut in the middle"])
+async def test_a_refusal_that_repeats_the_token_is_for_no_client_and_no_log(
+    status: str, reason: str, is_late: bool
+) -> None:
+    token = "Bearer nobody/should-read-this+=="
 
     async def repeats(asked: Asked, _wire: Wire) -> bytes:
-        said = f"the token {asked.headers['authorization']} has expired"
-        return answer({"error": {"code": "expired", "message": said}}, "401 No")
+        said = "x" * 270 * is_late + f"the token {asked.headers['authorization']} has expired"
+        body = json.dumps({"error": {"code": "expired", "message": said}})
+        body = body.replace("/", "\\/").replace("=", "\\u003d")  # as some encoders write it
+        return answer(body.encode(), status, Retry_After="1")
 
     script = Elsewhere(only(CALL, repeats))
     async with in_front(script, headers={"Authorization": token}) as (_, host, client):
         refused = await client.ask(CALL, {"name": "x", "arguments": {}})
-        assert refused["error"]["data"]["reason"] == "unauthorized"
+        assert refused["error"]["data"]["reason"] == reason
         await until(lambda: any("calls_fail" in str(vars(r).get("reason")) for r in host.events("state")))
         told = [refused["error"]["message"], *(str(vars(record)) for record in host.records)]
-        assert not [text for text in told if "nobody-should-read-this" in text]
+        assert not [text for text in told if "nobody" in text]
 
 
 async def test_a_secret_that_was_changed_is_used_after_a_401(tmp_path: Path) -> None:
@@ -419,6 +428,23 @@ async def test_the_end_of_a_session_is_told_there_and_nothing_is_left() -> None:
         assert (await client.raw("DELETE")).status == 204
         deleted = await server.count(1, "DELETE")
         assert deleted[0].headers["mcp-session-id"].startswith("session-")
+
+
+async def test_a_session_that_was_named_and_never_opened_is_ended_there_too() -> None:
+    class Half(Elsewhere):
+        async def __call__(self, asked: Asked, wire: Wire) -> bytes | None:
+            if not asked.body or asked.message["method"] != "initialize":
+                return await super().__call__(asked, wire)
+            wire.send(stream_head(Mcp_Session_Id="half-open"))
+            await wire.closed_by_peer()
+            return None
+
+    async with (
+        raw_server(Half()) as server,
+        hosting(remote=RemoteOptions(url=server.url, transport="http"), handshake_timeout_s=0.2),
+    ):
+        deleted, *_ = await server.count(1, "DELETE")
+        assert deleted.headers["mcp-session-id"] == "half-open"
 
 
 async def test_one_in_trouble_is_not_hammered_and_its_words_are_masked(tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ import signal
 
 import pytest
 
+from mooring.http.client_limits import ClientLimits
 from mooring.remote.options import RemoteOptions
 from mooring.replicas.membership import Membership
+from mooring.workloads import remote_maker
 from tests.e2e.replicas.conftest import ledger
 from tests.faults.test_remote_server import CALL, Elsewhere
+from tests.faults.test_stdio_server import only
 from tests.hosting import Host
 from tests.integration.test_sharing import readyz
 from tests.ledger import Ledger
 from tests.mcp_client import McpClient, client_of
-from tests.raw_server import raw_server
+from tests.raw_server import Asked, Wire, raw_server
 from tests.replicas.stores import Server
 from tests.replicas.test_bounds import opened, replica, server
 from tests.support import alive, until, within
@@ -143,3 +146,34 @@ async def test_what_waits_for_a_server_elsewhere_is_not_sent(server: Server, lap
         # The first; and the one that was refused, since it named the session that was forgotten.
         assert len(await elsewhere.count(2, CALL)) == 2
         lapse.is_on = script.has_forgotten = False
+
+
+async def test_what_waits_for_a_connection_there_is_not_sent(
+    server: Server, lapse: Lapse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked at before it waited; by then another replica may have the session."""
+    monkeypatch.setattr(remote_maker, "limits_of", lambda sessions: ClientLimits(max_connections=2))
+    going_on = asyncio.Event()
+
+    async def waits(asked: Asked, wire: Wire) -> bytes | None:
+        await going_on.wait()
+        return b""
+
+    async with (
+        raw_server(Elsewhere(only(CALL, waits))) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as host,
+        client_of(host.port) as client,
+    ):
+        first, second = (
+            asyncio.create_task(client.ask(CALL, {"name": name, "arguments": {}})) for name in ("x", "y")
+        )
+        await elsewhere.count(1, CALL)
+        await in_flight(host, 2)
+        lapse.is_on = True
+        going_on.set()
+        async with within():
+            assert "result" in await first
+            refused = await second
+        assert refused["error"]["data"] == {"reason": "lease_lost", "retryable": True}
+        assert len(await elsewhere.count(1, CALL)) == 1
+        lapse.is_on = False

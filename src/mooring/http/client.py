@@ -16,6 +16,7 @@
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from typing import Self
 
 from mooring.http.client_connection import ClientConnection
@@ -119,33 +120,46 @@ class Client:
         body: bytes = b"",
         *,
         head_timeout_s: float | None = None,
+        check: Callable[[], None] | None = None,
     ) -> ClientResponse:
         """The head of the answer; the request has been sent once, but for redirects.
 
-        `headers` are sent as they are, beside Host and the length of the body.
+        `headers` are sent as they are, beside Host and the length of the body. `check` is called as each goes
+        out, however long it has waited for a connection; what it raises keeps it here.
 
         Raises:
             NotSent: nothing went out.
             AnswerLost: it went out, and no head came back (within `head_timeout_s`).
         """
         for _ in range(self._limits.max_redirects):
-            response = await self._send(method, target, headers, body, head_timeout_s)
+            response = await self._send(
+                method, target, headers, body, head_timeout_s=head_timeout_s, check=check
+            )
             location = response.header(b"location")
             elsewhere = redirected(self._origin, target, method, response.status, location)
             if elsewhere is None:
                 return response
             response.close()
             target = elsewhere
-        return await self._send(method, target, headers, body, head_timeout_s)
+        return await self._send(method, target, headers, body, head_timeout_s=head_timeout_s, check=check)
 
     async def _send(
-        self, method: str, target: str, headers: Headers, body: bytes, head_timeout_s: float | None
+        self,
+        method: str,
+        target: str,
+        headers: Headers,
+        body: bytes,
+        *,
+        head_timeout_s: float | None,
+        check: Callable[[], None] | None,
     ) -> ClientResponse:
         head = self.encode_head(method, target, headers)
         has_length = body or method in ("POST", "PUT", "PATCH")
         message = head + (b"Content-Length: %d\r\n\r\n" % len(body) if has_length else b"\r\n")
         connection = await self._connection()
         try:
+            if check is not None:
+                check()
             connection.send(message, body)
             if head_timeout_s is None:
                 status, fields = await connection.head()

@@ -39,6 +39,7 @@ from mooring.wire.mirrored import MarkedTools, mirrored_headers
 from mooring.wire.modern import HEADER_MISMATCH
 from mooring.wire.verdicts import (
     FOR_PEOPLE,
+    MAX_WORDS,
     Meaning,
     describe_status,
     in_its_words,
@@ -263,7 +264,7 @@ class Caller:
                 body = await response.read(MAX_REFUSAL_BYTES)
         except (RemoteProtocolError, TimeoutError):
             body = b""
-        words = words_of_refusal(body)
+        words = self._words(body)
         may_repeat = call.reads or says_not_done(body)
         why = (
             f"the server asks us to wait for {after_s:g} s ({response.status}{f': {words}' if words else ''})"
@@ -302,7 +303,7 @@ class Caller:
             # What only people can put right, they hear of on stderr too. (Without its words, as above.)
             if self._policy.tells_people and failure.reason in FOR_PEOPLE:
                 log.error("%s", failure.message, extra={"event": failure.reason, "status": response.status})
-            if is_about_us and (words := words_of_refusal(body)) and not self._repeats_secret(body):
+            if is_about_us and (words := self._words(body)):
                 failure = in_its_words(failure, words)
             return failure
         in_session = standing.session is not None and not call.reopened
@@ -314,10 +315,14 @@ class Caller:
         await self._hearing.hear(jsonrpc.with_id(message, call.id), standing)
         return None
 
-    def _repeats_secret(self, body: bytes) -> bool:
-        """Does it say again who we are, as in "the token … is over"? That is for no client, and no log."""
-        said = (part for _, value in self._endpoint.credentials.headers for part in value.split())
-        return any(len(part) >= LEAST_CHARACTERS and part in body for part in said)
+    def _words(self, body: bytes) -> str:
+        """What it says for people; nothing if it says again who we are, as in "the token … is over"."""
+        words = words_of_refusal(body)
+        values = (value.decode("utf-8", "replace") for _, value in self._endpoint.credentials.headers)
+        repeats = any(
+            len(part) >= LEAST_CHARACTERS and part in words for value in values for part in value.split()
+        )
+        return "" if repeats else words[:MAX_WORDS]
 
     async def _may_say_more(self, call: Call, status: int, message: Envelope) -> bool:
         """Were its headers refused, and do we know by now what others it should have?"""

@@ -92,6 +92,8 @@ class Conversation:
         """The server has heard of the client's `initialized` before."""
         self._known: tuple[bytes, Handshake] | None = None
         """A session that another has opened there, until the client's words for it have been said again."""
+        self._unopened: Standing | None = None
+        """A session that the server has named, and that was never open here: it is ended all the same."""
         self.on_moved: Callable[[], None] = lambda: None
         """Another session has taken the place of the one that there was."""
         self._listening: asyncio.Task[None] | None = None
@@ -366,6 +368,8 @@ class Conversation:
     def fail(self, call: Call, failure: Failure) -> None:
         """Answer a call with an error of ours, and stop what is under way for it."""
         if not self.is_answered(call):
+            if call.method == "initialize" and call.session is not None:
+                self._unopened = Standing(session=call.session)
             self._on_outcome(failure)
             self._answer(call, failure.response(call.id))
             if call.task is not None and call.task is not asyncio.current_task():
@@ -455,19 +459,11 @@ class Conversation:
 
     async def aclose(self) -> None:
         """End the session; nothing is left running."""
-        begun = self._begun()
         await self.abandon()
-        await self._session.farewell(begun)
-
-    def _begun(self) -> Standing | None:
-        """A session that the server knows, though it is not open here: it is ended all the same."""
         if self._known is not None:
             session, handshake = self._known
-            return Standing(session=session, version=handshake.protocol_version)
-        for call in self._calls.values():
-            if call.method == "initialize" and call.session is not None:
-                return Standing(session=call.session)
-        return None
+            self._unopened = Standing(session=session, version=handshake.protocol_version)
+        await self._session.farewell(self._unopened)
 
     async def abandon(self) -> None:
         """The same, but that the server is not told."""

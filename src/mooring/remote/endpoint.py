@@ -66,13 +66,23 @@ class Standing(NamedTuple):
 class Endpoint:
     """One URL."""
 
-    def __init__(self, client: Client, target: str, credentials: Credentials, policy: RemotePolicy) -> None:
+    def __init__(
+        self,
+        client: Client,
+        target: str,
+        credentials: Credentials,
+        policy: RemotePolicy,
+        *,
+        also: Callable[[], Headers] = list,
+    ) -> None:
+        """`also`: what every request carries beside, and is no part of who asks."""
         self._client = client
         self._target = target
         self._policy = policy
+        self._also = also
         self.credentials = credentials
         self.may_speak: Callable[[], bool] | None = None
-        """Asked before each message, if others may have the session by now."""
+        """Asked as each message goes out, if others may have the session by now."""
 
     async def post(
         self, line: bytes, headers: Headers, *, head_timeout_s: float | None = None
@@ -106,12 +116,18 @@ class Endpoint:
     async def _request_as(
         self, identity: Headers, method: str, headers: Headers, body: bytes, head_timeout_s: float | None
     ) -> ClientResponse:
-        if method == "POST" and self.may_speak is not None and not self.may_speak():
-            raise Unavailable("another replica may have the session by now", code="lease_lost")
-        everything = [*EVERYWHERE, *identity, *headers]
         return await self._client.request(
-            method, self._target, everything, body, head_timeout_s=head_timeout_s
+            method,
+            self._target,
+            [*EVERYWHERE, *identity, *self._also(), *headers],
+            body,
+            head_timeout_s=head_timeout_s,
+            check=self._check_lease if method == "POST" and self.may_speak is not None else None,
         )
+
+    def _check_lease(self) -> None:
+        if self.may_speak is not None and not self.may_speak():
+            raise Unavailable("another replica may have the session by now", code="lease_lost")
 
     async def _is_renewed(self, refused: Headers, response: ClientResponse) -> bool:
         """Are there other credentials than those that were refused?"""

@@ -24,7 +24,7 @@ class OldEndpoint(Endpoint):
             shown = "".join(c for c in reference if c.isprintable())[:MAX_SHOWN]
             text = f"the server wants messages to be sent to {shown!r}, which is not a place of its own"
             raise RemoteProtocolError(text, code="foreign_endpoint")
-        self._mailbox = Endpoint(self._client, target, self.credentials, self._policy)
+        self._mailbox = Endpoint(self._client, target, self.credentials, self._policy, also=self._also)
 
     async def post(
         self, line: bytes, headers: Headers, *, head_timeout_s: float | None = None

@@ -107,7 +107,7 @@ class OldSession(RemoteSession):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def farewell(self, begun: Standing | None = None) -> None:
+    async def farewell(self, unopened: Standing | None) -> None:
         """The end of the stream said it."""
 
     # 1, 2 --------------------------------------------------------------------------------------

@@ -108,17 +108,16 @@ class RemoteSession:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def farewell(self, begun: Standing | None = None) -> None:
+    async def farewell(self, unopened: Standing | None) -> None:
         """Tell the server that the session has ended; what it says to that does not matter.
 
-        `begun` is one that has a name already, and was never open here.
+        `unopened` is another that it has named, and that was never open here.
         """
-        standing = self.standing if begun is None else begun
-        if standing.session is None or not self._reach.is_up:
-            return
         try:
             async with asyncio.timeout(self._policy.farewell_timeout_s):
-                (await self._endpoint.delete(standing)).close()
+                for standing in (self.standing, unopened):
+                    if standing is not None and standing.session is not None and self._reach.is_up:
+                        (await self._endpoint.delete(standing)).close()
         except (NotSent, AnswerLost, TimeoutError) as error:
             log.debug("the server did not hear of the end: %s", error)
 

@@ -22,6 +22,7 @@ from mooring.wire.memory import READS
 
 __all__ = [
     "FOR_PEOPLE",
+    "MAX_WORDS",
     "OTHER_ERA",
     "Meaning",
     "Verdict",
@@ -65,7 +66,7 @@ _NOTHING_REACHED = frozenset({"server_stopped", "too_many_connections"})
 """Mooring's words for a request that went to no server."""
 
 MAX_WORDS = 300
-"""Characters of what a server says for people."""
+"""Characters of what a server says for people that are passed on."""
 
 
 class Meaning(Enum):
@@ -173,13 +174,13 @@ _read_stated = msgspec.json.Decoder(_Stated).decode
 
 
 def words_of_refusal(body: bytes) -> str:
-    """What a server says for people that asks to come back later; Mooring does, others may."""
+    """What a server that turns a call away says for people; Mooring does, others may."""
     try:
         said = _read_refusal(body).error
     except msgspec.DecodeError:
         return ""
     text = f"{said.message}; {said.hint}" if said.hint else said.message
-    return "".join(c for c in text if c.isprintable())[:MAX_WORDS]
+    return "".join(c for c in text if c.isprintable())
 
 
 def says_not_done(body: bytes) -> bool:

@@ -15,7 +15,6 @@ from mooring.oauth.credentials import OAuthCredentials
 from mooring.oauth.fetching import TlsFiles, through
 from mooring.oauth.keeping import aside
 from mooring.oauth.login import LoginState, status
-from mooring.proxy.trail import Trail
 from mooring.remote.options import RemoteOptions, may_be_value
 from mooring.wire.http import Headers
 from mooring.workloads.definition import HEADER
@@ -30,13 +29,10 @@ LookUp = Callable[[], Awaitable[Mapping[str, str]]]
 class RemoteCredentials:
     """See the module, and `remote.endpoint.Credentials`."""
 
-    def __init__(
-        self, name: str, options: RemoteOptions, look_up: LookUp, state: Path | None, trail: Trail
-    ) -> None:
+    def __init__(self, name: str, options: RemoteOptions, look_up: LookUp, state: Path | None) -> None:
         """`look_up`: what its references lead to now. `state`: where logins are kept; None: nowhere."""
         self._fixed = [(header.encode(), value.encode()) for header, value in options.headers.items()]
         self._looked_up: Headers = []
-        self._trail = trail
         self._look_up = look_up
         self._has_references = bool(options.header_references)
         self._url = options.url
@@ -58,7 +54,7 @@ class RemoteCredentials:
     def headers(self) -> Headers:
         """To be sent with every request."""
         login = self._login.headers if self._login is not None and self._is_logged_in else []
-        return [*self._fixed, *self._looked_up, *login, *self._trail.headers]
+        return [*self._fixed, *self._looked_up, *login]
 
     def use(self, variables: Mapping[str, str]) -> None:
         """What references have led to, by `HEADER` and name. Raises UserError that repeats no value."""

@@ -25,6 +25,7 @@ from mooring.remote.options import RemoteOptions
 from mooring.remote.policy import RemotePolicy
 from mooring.remote.reach import Reach
 from mooring.wire.failures import Failure
+from mooring.wire.http import Headers
 from mooring.wire.mirrored import MarkedTools
 from mooring.workloads.definition import ServerOptions
 from mooring.workloads.makers import Ears, Instance, Passed
@@ -71,7 +72,8 @@ class RemoteMaker:
         self._ears = ears
         self._clock = clock
         self._sessions = definition.sessions
-        self._credentials = RemoteCredentials(definition.name, definition.remote, look_up, logins, trail)
+        self._credentials = RemoteCredentials(definition.name, definition.remote, look_up, logins)
+        self._trail = trail
         self._policy = RemotePolicy(
             max_message_bytes=definition.sessions.max_message_bytes,
             patience_s=0,
@@ -153,10 +155,14 @@ class RemoteMaker:
             policy=self._policy,
             on_outcome=instance.on_outcome,
             tools=self._tools,
+            also=self._way,
         )
         instance.begin(conversation)
         self._instances[instance.n] = instance
         return instance
+
+    def _way(self) -> Headers:
+        return self._trail.headers
 
     def _check_open(self) -> None:
         if self._closing is not None:
@@ -193,7 +199,7 @@ class RemoteMaker:
         """Found out once, unless it was said. What shows itself as neither is spoken to as if it were new."""
         async with self._detecting:
             if self._known is None or self._is_modern is None:
-                endpoint = Endpoint(client, self._target, self._credentials, self._policy)
+                endpoint = Endpoint(client, self._target, self._credentials, self._policy, also=self._way)
                 try:
                     await self._find_out(endpoint)
                 except NoPlace:

@@ -33,7 +33,9 @@ async def passing_on(to: Host, server: Server, **headers: str) -> AsyncIterator[
         yield client
 
 
-async def test_a_call_of_a_session(server: Server, ledger: Ledger) -> None:
+@asynccontextmanager
+async def a_session_elsewhere(server: Server, ledger: Ledger) -> AsyncIterator[McpClient]:
+    """Calls of it are passed on to a replica that does not have it, though another has."""
     async with (
         replica(server, argv=ledger.command) as owner,
         replica(server, argv=ledger.command) as other,
@@ -43,6 +45,11 @@ async def test_a_call_of_a_session(server: Server, ledger: Ledger) -> None:
         await knows_another(other)
         await client.initialize()
         passing.session = client.session
+        yield passing
+
+
+async def test_a_call_of_a_session(server: Server, ledger: Ledger) -> None:
+    async with a_session_elsewhere(server, ledger) as passing:
         answer = await passing.raw("POST", passing.request("x/mark", {"mark": "it"}))
         assert (answer.status, answer.body) == (421, b"")
     assert not ledger.marks()
@@ -61,15 +68,7 @@ async def test_a_call_whose_seal_runs_out_while_it_waits(
             raise StoreUnavailable("it is slow")
         return await find(store, id)
 
-    async with (
-        replica(server, argv=ledger.command) as owner,
-        replica(server, argv=ledger.command) as other,
-        McpClient(owner.port) as client,
-        passing_on(other, server) as passing,
-    ):
-        await knows_another(other)
-        await client.initialize()
-        passing.session = client.session
+    async with a_session_elsewhere(server, ledger) as passing:
         with monkeypatch.context() as late:
             late.setattr(SharedStore, "find", find_late)
             late.setattr(Seal, "read", lambda seal, request: None if has_run_out else read(seal, request))

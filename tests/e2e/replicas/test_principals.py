@@ -2,12 +2,14 @@
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.mooring import LINUX_ONLY, Mooring
-from tests.e2e.replicas.fleet import Roaming, port_of, running_fleet
+from tests.e2e.replicas.fleet import Fleet, Roaming, port_of, running_fleet
 from tests.e2e.replicas.test_losing import LEASE, served
 from tests.ledger import Ledger
 from tests.mcp_client import McpClient
@@ -46,21 +48,27 @@ async def refused_everything(client: Roaming) -> None:
     assert [answer.status for answer in answers] == [404] * 4
 
 
+@asynccontextmanager
+async def a_session_and_a_stranger(fleet: Fleet) -> AsyncIterator[tuple[Roaming, Roaming]]:
+    """Its client, at the first of the replicas; and somebody else who has come to know its name."""
+    async with Roaming(fleet.ports, headers=ALICE) as client, Roaming(fleet.ports, headers=BOB) as stranger:
+        await fleet.know_each_other()
+        client.go_only_to(fleet.replicas[0])
+        await client.initialize()
+        stranger.session = client.session
+        yield client, stranger
+
+
 async def test_nothing_is_passed_on_for_somebody_else(
     tokens: tuple[str, ...], store: Server, ledger: Ledger
 ) -> None:
     """Neither by one that looks for the session, nor by one that knows where it is."""
     async with (
         running_fleet(2, store, ledger.command, *LEASE, *tokens) as fleet,
-        Roaming(fleet.ports, headers=ALICE) as client,
-        Roaming(fleet.ports, headers=BOB) as stranger,
+        a_session_and_a_stranger(fleet) as (client, stranger),
     ):
-        await fleet.know_each_other()
         owner, other = fleet.replicas
-        client.go_only_to(owner)
-        await client.initialize()
         client.go_only_to(other)
-        stranger.session = client.session
         stranger.go_only_to(other)
         await refused_everything(stranger)
         assert await figure(other, "mooring_forwards_total") == 0
@@ -81,21 +89,17 @@ async def test_nobody_takes_over_the_session_of_somebody_else(
     async with (
         running_fleet(2, store, ledger.command, *LEASE, *tokens, "--sessions-prefix", "test") as fleet,
         opened(store.url, "e2e") as records,
-        Roaming(fleet.ports, headers=ALICE) as client,
-        Roaming(fleet.ports, headers=BOB) as stranger,
+        a_session_and_a_stranger(fleet) as (client, stranger),
     ):
-        await fleet.know_each_other()
         owner, other = fleet.replicas
-        client.go_only_to(owner)
-        await client.initialize()
         before = await records.find(client.session)
+        assert before is not None
         owner.exit_status = -signal.SIGKILL
         owner.signal(signal.SIGKILL)
         await owner.ended()
         async with within():
             while await figure(other, "mooring_replicas_alive") > 1:
                 await asyncio.sleep(0.05)
-        stranger.session = client.session
         stranger.go_only_to(other)
         await refused_everything(stranger)
         assert await records.find(client.session) == before

@@ -115,6 +115,12 @@ async def changes(client: Client) -> None:
     assert updated["params"]["uri"] == WATCHED
 
 
+async def every_feature(client: Client) -> None:
+    """But for cancellation, which is seen where it arrives."""
+    for feature in (calls, progress, questions, logging, changes):
+        await feature(client)
+
+
 async def cancellation(client: Client, tap: Tap, who: str) -> None:
     number = await client.start("call", tool="wait", arguments={"who": who}, progress=True)
     await client.event("progress", call=number)
@@ -129,11 +135,7 @@ async def test_every_feature_crosses(served: tuple[Mooring, Tap], kind: str, mod
     mooring, tap = served
     async with connected(kind, mooring.url, mode=mode) as (client, connection):
         assert connection["version"] == (HANDSHAKE if mode == "legacy" else MODERN)
-        await calls(client)
-        await progress(client)
-        await questions(client)
-        await logging(client)
-        await changes(client)
+        await every_feature(client)
         await cancellation(client, tap, f"{kind} {mode}")
         await calls(client)
 

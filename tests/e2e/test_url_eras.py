@@ -16,16 +16,7 @@ from tests.e2e.conformance import examine
 from tests.e2e.mooring import LINUX_ONLY, Mooring, running_mooring
 from tests.e2e.program import ROOT, Program
 from tests.e2e.test_conformance import NEEDS_MODERN_TOOLS, REQUIRED
-from tests.e2e.test_cross_era import (
-    CLIENTS,
-    HANDSHAKE,
-    MODERN,
-    calls,
-    changes,
-    logging,
-    progress,
-    questions,
-)
+from tests.e2e.test_cross_era import CLIENTS, HANDSHAKE, MODERN, calls, every_feature
 from tests.e2e.test_url_command import everything
 from tests.support import free_port, within
 
@@ -65,11 +56,7 @@ async def served(request: pytest.FixtureRequest) -> AsyncIterator[Mooring]:
 async def test_every_feature_crosses(served: Mooring, kind: str, mode: str) -> None:
     async with connected(kind, served.url, mode=mode) as (client, connection):
         assert connection["version"] == (HANDSHAKE if mode == "legacy" else MODERN)
-        await calls(client)
-        await progress(client)
-        await questions(client)
-        await logging(client)
-        await changes(client)
+        await every_feature(client)
         await calls(client)
 
 

@@ -3,8 +3,6 @@
 import configparser
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import yaml
 from mooring.cli.values import parse_duration
 from mooring.host.relay_options import RelayOptions, check
 from tests.e2e.command_line import parse
+from tests.unit.test_cli_service_files import check_unit
 
 PAGE = (Path(__file__).parents[2] / "docs/relay.md").read_text()
 UNIT, COMPOSE = (next(re.finditer(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL))[1] for kind in ("ini", "yaml"))
@@ -76,19 +75,9 @@ def test_the_unit() -> None:
     assert all(line.startswith(f"sudo -u {user} MOORING_RELAY_STATE={folder} {words[0]} ") for line in ours)
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    unit = tmp_path / "mooring-relay.service"
-    unit.write_text(UNIT.replace("/opt/mooring/bin/mooring", sys.executable))
-    told = subprocess.run(
-        ["systemd-analyze", "verify", "--user", "--recursive-errors=no", str(unit)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-    )
-    assert told.returncode == 0, told.stderr
-    assert "mooring-relay.service" not in told.stderr, "nor has it anything to remark"
+    unit = UNIT.replace("/opt/mooring/bin/mooring", sys.executable)
+    check_unit(tmp_path / "mooring-relay.service", unit)
 
 
 def test_the_compose_file() -> None:

@@ -14,7 +14,7 @@ from tests.e2e.program import ROOT
 from tests.e2e.relay.place import Place, Servers, bearer, place
 from tests.e2e.serving import FIXTURE
 from tests.e2e.tapping import Tap
-from tests.e2e.test_cross_era import calls, cancellation, changes, logging, progress, questions
+from tests.e2e.test_cross_era import calls, cancellation, every_feature
 from tests.hosting import DEMO, SCRIPTED
 from tests.mcp_client import McpClient
 from tests.support import within
@@ -65,11 +65,7 @@ async def test_every_feature_of_a_server_of_the_python_sdk(
     headers, tap = bearer(there.phone), Tap(record)
     async with connected(kind, there.url("sdk"), mode=mode, headers=headers) as (client, connection):
         assert connection["version"] == (HANDSHAKE if mode == "legacy" else MODERN)
-        await calls(client)
-        await progress(client)
-        await questions(client)
-        await logging(client)
-        await changes(client)
+        await every_feature(client)
         await cancellation(client, tap, f"{kind} {mode}")
         await calls(client)
 

@@ -32,8 +32,8 @@ async def test_a_session_there_is_shown_to_no_other_server(server: Server) -> No
         raw_server(Elsewhere()) as before,
         raw_server(another) as after,
         opened(server.port) as store,
-        replica(server, remote=RemoteOptions(url=f"{before.url}?token=canary")) as old,
         replica(server, remote=RemoteOptions(url=after.url)) as new,
+        replica(server, remote=RemoteOptions(url=f"{before.url}?token=canary")) as old,
         McpClient(old.port) as client,
     ):
         await knows_another(old)
@@ -57,8 +57,8 @@ async def test_a_session_there_is_shown_to_no_other_server(server: Server) -> No
 async def test_a_session_that_ends_as_it_is_taken_over_ends_there_too(server: Server, ledger: Ledger) -> None:
     async with (
         hosting(ledger.command) as elsewhere,
-        replica(server, remote=RemoteOptions(url=elsewhere.url)) as owner,
         replica(server, remote=RemoteOptions(url=elsewhere.url)) as heir,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as owner,
         McpClient(owner.port) as client,
         within(),
     ):
@@ -76,8 +76,8 @@ async def test_nothing_is_begun_to_end_a_session_with_another_server(server: Ser
     """What is served now is a program: none is started to be told of a session that it never knew."""
     async with (
         hosting(ledger.command) as elsewhere,
-        replica(server, remote=RemoteOptions(url=elsewhere.url)) as owner,
         replica(server, spare=0) as heir,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as owner,
         McpClient(owner.port) as client,
         McpClient(heir.port) as another,
         within(),

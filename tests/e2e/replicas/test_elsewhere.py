@@ -76,7 +76,7 @@ async def test_a_replica_that_wakes_ends_no_session_that_another_goes_on_with(
         running_mooring(server=ledger.command) as elsewhere,
         running_fleet(0, store, elsewhere.url, *LEASE) as fleet,
     ):
-        owner, other = await fleet.add("--idle-timeout", "1s"), await fleet.add()
+        owner, other = await fleet.add("--idle-timeout", "3s"), await fleet.add()
         await fleet.know_each_other()
         async with Roaming(fleet.ports) as client:
             client.go_only_to(owner)

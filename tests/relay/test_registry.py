@@ -262,6 +262,61 @@ async def test_nobody_is_asked_for_a_sign_whose_socket_is_lost(town: Town) -> No
     assert keeper.is_gone and await town.is_served_by(second)
 
 
+async def test_who_enquires_leaves_a_lost_link_and_its_calls_alone(town: Town) -> None:
+    """Each `mooring connect … --background` asks first, mostly on the machine whose daemon has the name."""
+    first = await town.peers.agent(town.laptop)
+    asking = town.ask()
+    await until(lambda: first.opened and first.opened[0][2].is_ended)
+    first.socket.abort()
+    [keeper] = town.registry.snapshot()
+    await until(lambda: not keeper.is_attached)
+    enquirer = await town.peers.agent(town.laptop, enquires=True)
+    assert await enquirer.gone() == (1000, "")
+    assert town.registry.snapshot() == [keeper] and not asking.done()
+    await town.peers.agent(town.laptop, again=first)
+    stream, _, _ = first.opened[0]
+    stream.head(Head(204, [("content-length", "0")]))
+    stream.end()
+    assert (await asking)[0] == 204 and not enquirer.opened
+    assert town.count("agents_replaced_total") == 0
+
+
+async def test_who_enquires_gets_no_call_that_waits_for_the_agent_and_keeps_no_name(town: Town) -> None:
+    """A relay that has just begun: whoever is on its way has the name at once, and what waited for it."""
+    asking = town.ask()
+    await until(lambda: town.relay.relay._parked._waiting)
+    enquirer = await town.peers.agent(town.laptop, enquires=True)
+    assert enquirer.welcome is not None
+    assert (enquirer.welcome.name, enquirer.welcome.servers, enquirer.welcome.link) == (
+        "laptop",
+        ("time",),
+        "",
+    )
+    assert town.registry.counts == (0, 0)
+    later = town.ask()  # it has not been here: who calls now waits too
+    agent = await asyncio.wait_for(town.peers.agent(town.laptop), 20)
+    await until(lambda: len(agent.opened) == 2)
+    for stream, _, _ in agent.opened:
+        stream.head(Head(204, [("content-length", "0")]))
+        stream.end()
+    assert [(await one)[0] for one in (asking, later)] == [204, 204]
+    assert await enquirer.gone() == (1000, "") and not enquirer.opened
+
+
+async def test_who_enquires_hears_what_it_would_hear(tmp_path: Path) -> None:
+    async with town_of(tmp_path, max_agents=1) as town:
+        desk = town.relay.token("desk", "time")
+        await town.peers.agent(town.laptop)
+        for token, words in (
+            (town.laptop, (4409, "laptop is connected from elsewhere")),
+            (desk, (4429, "too many agents are connected")),
+            (town.phone, (4403, "this token may call, but not connect")),
+        ):
+            assert await town.peers.refused(AGENTS_DOOR, token, servers=["time"], enquires=True) == words
+        client = await town.peers.client(town.phone, enquires=True)
+        assert await client.gone() == (1000, "") and town.registry.counts == (1, 0)
+
+
 async def test_an_incumbent_that_says_goodbye_while_it_is_asked(town: Town) -> None:
     """Nobody waits for the rest of the time: the name is free."""
     first = await town.peers.agent(town.laptop)

@@ -60,7 +60,6 @@ class Keeper:
         self.reconnects = 0
         self.calls = 0
         self.round_trip_s: float | None = None
-        self.is_enquiry = hello.enquires
         self.why_gone = ""
         """If whoever reads the log should know."""
         self._policy = policy

@@ -6,6 +6,8 @@
 3. What is asked for must be allowed; the codes with which a link is closed say what is wrong.
 4. The name. Whoever comes back goes on with its own link. Another one's name is had only if that one does not
    answer (`probe_s`): then all that was open there is over, and its callers are told.
+
+Who only `enquires` is told what it would be told, and sent away: it takes nobody's name, and gets no call.
 """
 
 import asyncio
@@ -25,7 +27,16 @@ from mooring.relay.closing import (
     PROTOCOL_ERROR,
     TOO_MANY,
 )
-from mooring.relay.envelope import SUBPROTOCOL, VERSION, BadEnvelope, Kind, read_json, split
+from mooring.relay.envelope import (
+    SUBPROTOCOL,
+    VERSION,
+    BadEnvelope,
+    Kind,
+    encode,
+    read_json,
+    split,
+    write_json,
+)
 from mooring.relay.gate import Gate
 from mooring.relay.keeper import AGENT, CLIENT, Keeper
 from mooring.relay.link import Stream
@@ -34,7 +45,7 @@ from mooring.relay.policy import RelayPolicy
 from mooring.relay.refusals import may_not_call
 from mooring.relay.registry import Registry
 from mooring.relay.tokens import Grant, is_name
-from mooring.relay.words import Hello, Opening, Reset, is_window
+from mooring.relay.words import Hello, Opening, Reset, Welcome, is_window
 from mooring.wire.http import Exchange, Headers, Request, Response
 from mooring.wire.websocket import WebSocket
 
@@ -214,11 +225,23 @@ class Welcoming:
         elif wrong:
             what = wrong[0][:40] if is_name(wrong[0]) else "a server of that name"
             self._refuse(arrival, NOT_ALLOWED, f"this token may not offer {what}", "not_allowed")
+        elif hello.enquires:
+            self._consider_enquiry(arrival, grant, hello)
         else:
             arrival.socket.hold()
             task = asyncio.create_task(self._claim(arrival, grant, hello), name="claim")
             self._claims.add(task)
             task.add_done_callback(self._claims.discard)
+
+    def _consider_enquiry(self, arrival: Arrival, grant: Grant, hello: Hello) -> None:
+        """Of an agent. Who has the name is not asked for a sign: nobody is to go."""
+        incumbent = self._registry.agent(grant.name)
+        if incumbent is not None and incumbent.is_attached:
+            self._refuse_name(arrival, grant)
+        elif incumbent is None and self._is_full(AGENT):
+            self._refuse_agent(arrival)
+        else:
+            self._tell_welcome(arrival, grant.name, hello.servers, self._url_of(grant.name))
 
     def _consider_client(self, arrival: Arrival, grant: Grant, hello: Hello) -> None:
         before = self._registry.client(hello.link) if hello.link else None
@@ -237,6 +260,9 @@ class Welcoming:
         if self._is_full(CLIENT):
             self._refuse(arrival, TOO_MANY, "too many clients are connected", "too_many")
             return
+        if hello.enquires:
+            self._tell_welcome(arrival, grant.name, (), "")
+            return
         keeper = self._keeper(CLIENT, grant, hello)
         self._registry.claim(keeper)
         self._attach(arrival, keeper, hello)
@@ -254,7 +280,7 @@ class Welcoming:
             return
         is_own = incumbent is not None and incumbent.instance == hello.instance  # it has given up that link
         if incumbent is not None and not is_own and await incumbent.probe(self._policy.probe_s):
-            self._refuse(arrival, NAME_HELD, f"{grant.name} is connected from elsewhere", "name_held")
+            self._refuse_name(arrival, grant)
             return
         if arrival.is_gone or self._refusal is not None:
             self._refuse(arrival, 1001, "shutting down", "draining")
@@ -262,7 +288,7 @@ class Welcoming:
         if incumbent is not None and incumbent.is_gone:
             incumbent = None  # it went while it was asked
         if incumbent is None and self._is_full(AGENT):  # now: of many who come at once each may be the last
-            self._refuse(arrival, TOO_MANY, "too many agents are connected", "too_many")
+            self._refuse_agent(arrival)
             return
         keeper = self._keeper(AGENT, grant, hello)
         if not self._registry.claim(keeper, incumbent):
@@ -304,12 +330,11 @@ class Welcoming:
         is_return = keeper.is_same(hello)
         began = "not_resumed" if hello.link else "accepted"
         self._counters.add("upgrades_total", keeper.kind, "resumed" if is_return else began)
-        log.log(
-            logging.DEBUG if keeper.is_enquiry else logging.INFO,
+        log.info(
             "%s %s %s",
             keeper.kind,
             keeper.name,
-            _what_it_does(keeper, is_return=is_return),
+            "is back" if is_return else "has connected",
             extra={
                 "event": "resumed" if is_return else "connected",
                 "kind": keeper.kind,
@@ -324,20 +349,29 @@ class Welcoming:
         if self._registry.release(keeper):
             extra = {"event": "gone", "kind": keeper.kind, "name_": keeper.name}
             why = f": {keeper.why_gone}" if keeper.why_gone else ""
-            level = logging.DEBUG if keeper.is_enquiry else logging.INFO
-            log.log(level, "%s %s has gone%s", keeper.kind, keeper.name, why, extra=extra)
+            log.info("%s %s has gone%s", keeper.kind, keeper.name, why, extra=extra)
+
+    def _tell_welcome(self, arrival: Arrival, name: str, servers: tuple[str, ...], url: str) -> None:
+        """It would be, and is not in: it has no link."""
+        self._arrivals.discard(arrival)
+        self._counters.add("upgrades_total", arrival.kind, "accepted")
+        extra = {"event": "enquired", "kind": arrival.kind, "name_": name}
+        log.debug("%s %s asks whether it may connect", arrival.kind, name, extra=extra)
+        welcome = Welcome(version=VERSION, link="", name=name, servers=servers, url=url)
+        arrival.socket.send(encode(Kind.WELCOME, payload=write_json(welcome)))
+        arrival.refuse(NORMAL, "")
+
+    def _refuse_name(self, arrival: Arrival, grant: Grant) -> None:
+        self._refuse(arrival, NAME_HELD, f"{grant.name} is connected from elsewhere", "name_held")
+
+    def _refuse_agent(self, arrival: Arrival) -> None:
+        self._refuse(arrival, TOO_MANY, "too many agents are connected", "too_many")
 
     def _refuse(self, arrival: Arrival, code: int, reason: str, outcome: str = "protocol_error") -> None:
         if arrival in self._arrivals:
             self._arrivals.discard(arrival)
             self._counters.add("upgrades_total", arrival.kind, outcome)
         arrival.refuse(code, reason)
-
-
-def _what_it_does(keeper: Keeper, *, is_return: bool) -> str:
-    if keeper.is_enquiry:
-        return "asks whether it may connect"
-    return "is back" if is_return else "has connected"
 
 
 def _is_sensible(hello: Hello) -> bool:

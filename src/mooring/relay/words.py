@@ -54,7 +54,7 @@ class Hello(msgspec.Struct, omit_defaults=True):
     """For those who cannot send an Authorization header, as pages cannot."""
     software: str = ""
     enquires: bool = False
-    """It goes again at once: somebody wants to know whether it would be let in."""
+    """It goes again at once: somebody wants to know whether it would be let in. It has no link."""
 
 
 class Welcome(msgspec.Struct, omit_defaults=True):

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import struct
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from mooring.relay.envelope import (
     write_number,
 )
 from mooring.relay.policy import RelayPolicy
+from mooring.relay.token_book import TokenBook
+from mooring.relay.token_file import Wanted
 from mooring.relay.words import MAX_RESET_CHARACTERS, WINDOW_BYTES, Head, Opening, Reset
 from tests.http_client import Peer
 from tests.relay.harness import Connected, Harness, bearer, harness
@@ -201,6 +204,35 @@ async def test_a_token_that_is_revoked_ends_agents_and_clients_at_once(
     with pytest.raises(Refused) as caught:
         await street.peers.upgrade(CLIENT, street.phone)
     assert caught.value.status == 401
+
+
+async def test_a_token_that_is_used_and_revoked_before_the_tokens_are_read_again(
+    street: Street, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has just made it uses it in the next moment: while the others of the file are being read."""
+    caplog.set_level("INFO", "mooring.relay")
+    begun, go_on, reload = asyncio.Event(), threading.Event(), TokenBook.reload
+    loop = asyncio.get_running_loop()
+
+    def late(book: TokenBook) -> dict[str, str]:
+        loop.call_soon_threadsafe(begun.set)
+        assert go_on.wait(20)
+        return reload(book)
+
+    tokens = street.relay.tokens
+    with monkeypatch.context() as patched:
+        patched.setattr(TokenBook, "reload", late)
+        tokens.revoke("desk")
+        async with within():
+            await begun.wait()
+        [guest] = tokens.create(Wanted(name="guest", calls=("laptop/*",)))
+        client = await street.peers.client(guest.text)
+        tokens.revoke("guest")
+        go_on.set()
+        assert (await client.gone())[0] == 4401
+    assert {"the token desk was revoked", "the token guest was revoked"} <= {*caplog.messages}
+    assert await street.ask(street.relay.client()), "the relay has not ended"
+    assert not street.relay._beat.done()
 
 
 async def test_versions_are_negotiated(street: Street) -> None:

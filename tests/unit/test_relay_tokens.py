@@ -467,17 +467,17 @@ def test_a_running_relay_notices_what_is_made_and_revoked(kept: TokenFile, wall:
     assert not known.changed()
     laptop = made(kept)
     assert known.changed() and known.find(laptop) is None
-    assert known.reload() == frozenset() and not known.changed()
+    assert known.reload() == {} and not known.changed()
     found = known.find(laptop)
     assert found is not None and known.is_good(found)
     made(kept, "phone")
-    assert known.changed() and known.reload() == frozenset() and known.is_good(found)
+    assert known.changed() and known.reload() == {} and known.is_good(found)
     kept.revoke("laptop")
     assert known.is_good(found), "until it is read"
-    assert known.changed() and known.reload() == {found.id}
+    assert known.changed() and known.reload() == {found.id: "laptop"}
     assert known.find(laptop) is None and not known.is_good(found)
     again = made(kept)
-    assert known.reload() == frozenset() and known.find(laptop) is None and not known.is_good(found)
+    assert known.reload() == {} and known.find(laptop) is None and not known.is_good(found)
     assert (new := known.find(again)) is not None and new.id != found.id
 
 
@@ -490,7 +490,7 @@ def test_each_of_many_quick_changes_is_noticed(kept: TokenFile, wall: Wall) -> N
         known.reload()
         assert (found := known.find(text)) is not None
         kept.revoke("laptop")
-        assert known.changed() and known.reload() == {found.id}
+        assert known.changed() and known.reload() == {found.id: "laptop"}
 
 
 def test_a_file_that_is_removed_makes_no_token_good(kept: TokenFile, wall: Wall) -> None:
@@ -499,7 +499,7 @@ def test_a_file_that_is_removed_makes_no_token_good(kept: TokenFile, wall: Wall)
     found = known.find(text)
     assert found is not None
     kept.path.unlink()
-    assert known.changed() and known.reload() == {found.id} and not known.changed()
+    assert known.changed() and known.reload() == {found.id: "laptop"} and not known.changed()
     assert known.find(text) is None and len(known) == 0
 
 
@@ -509,7 +509,7 @@ def test_a_token_that_was_changed_in_the_file_is_not_the_same(kept: TokenFile, w
     found = known.find(text)
     assert found is not None
     kept.path.write_text(kept.path.read_text().replace('"time"', '"notes"'))
-    assert known.changed() and known.reload() == {found.id} and not known.is_good(found)
+    assert known.changed() and known.reload() == {found.id: "laptop"} and not known.is_good(found)
     assert (new := known.find(text)) is not None and new.may_connect("notes") and not new.may_connect("time")
 
 
@@ -546,7 +546,7 @@ def test_a_file_that_cannot_be_read_is_told_once_and_changes_nothing(
     if damage is None:
         kept.path.rmdir()
     kept.path.write_bytes(good)
-    assert known.changed() and known.reload() == frozenset() and known.find(text) == found
+    assert known.changed() and known.reload() == {} and known.find(text) == found
 
 
 def test_what_is_read_in_a_thread_is_never_seen_in_part(kept: TokenFile, wall: Wall) -> None:
@@ -615,7 +615,7 @@ def test_one_that_was_just_made_is_found_and_what_has_gone_is_still_told(kept: T
     found = known.find_new(new)
     assert found is not None and found.name == "new" and known.is_good(found)
     assert known.may_come("new", "time")
-    assert known.changed() and known.reload() == {id_in(old)}, "who has had it is told so all the same"
+    assert known.changed() and known.reload() == {id_in(old): "old"}, "who has had it is told so all the same"
     assert known.find(new) is not None and known.find(old) is None and not known.changed()
 
 

@@ -324,16 +324,15 @@ class Relay:
                 keeper.measure()
 
     async def _read_tokens(self) -> None:
-        before = self._book.names
         try:
             gone = await asyncio.to_thread(self._book.reload)
         except MooringError as error:
             log.error("the tokens cannot be read, those from before stay good: %s", error.message)
             return
         self.meters.forget(gone)
-        for id in gone:
-            what = "has changed" if id in self._book.names else "was revoked"
-            log.info("the token %s %s", before[id], what, extra={"event": "token_over", "name_": before[id]})
+        for id, name in gone.items():
+            what = "has changed" if id in self._book else "was revoked"
+            log.info("the token %s %s", name, what, extra={"event": "token_over", "name_": name})
 
     def _end_those_that_are_over(self) -> None:
         """Whose token is not good any more."""

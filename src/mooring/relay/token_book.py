@@ -59,6 +59,10 @@ class TokenBook:
     def __len__(self) -> int:
         return len(self._known.records)
 
+    def __contains__(self, token_id: str) -> bool:
+        """Is there one with that id?"""
+        return token_id in self._known.records
+
     def __repr__(self) -> str:
         return f"<TokenBook of {len(self)} tokens>"
 
@@ -124,8 +128,9 @@ class TokenBook:
         """Is the file another than the one that was read last, or tried to be? Quick."""
         return self._stamp() != self._seen
 
-    def reload(self) -> frozenset[str]:
-        """Read it again. Returns the ids that are not good any more, or not for the same.
+    def reload(self) -> dict[str, str]:
+        """Read it again. Returns those that are not good any more, or not for the same: by ids, what they
+        were called.
 
         Raises TokensDamaged, UserError: then all is as it was, and `changed` is false until the file is
         another, so that trouble is told once.
@@ -135,12 +140,7 @@ class TokenBook:
             before = self._known.records
             records = {record.id: record for record in read_tokens(self.path)}
             self._known = _Known(records, {record.name: record for record in records.values()}, {})
-        return frozenset(token_id for token_id, record in before.items() if records.get(token_id) != record)
-
-    @property
-    def names(self) -> dict[str, str]:
-        """Of tokens, by their ids."""
-        return {token_id: record.name for token_id, record in self._known.records.items()}
+        return {id: record.name for id, record in before.items() if records.get(id) != record}
 
     def _size(self) -> int:
         try:

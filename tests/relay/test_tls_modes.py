@@ -198,12 +198,16 @@ async def test_a_first_order_that_fails_is_tried_again_by_a_relay_that_stays(
     await client.aclose()
 
 
-async def test_what_time_does_not_heal_ends_it(tmp_path: Path, pebble: Pebble) -> None:
+async def test_what_time_does_not_heal_ends_it(
+    tmp_path: Path, pebble: Pebble, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     options = ordering(pebble, tmp_path / "state", BLOCKED)
     with pytest.raises(UserError) as caught:
         async with within(60):
             await relaying.run(options, Stop(time.monotonic))
     assert (caught.value.code, exit_status(caught.value)) == ("domain_refused", 2)
+    assert "next try" not in caplog.text, "whoever ends tries nothing again, and says once why"
 
 
 async def test_no_port_answers_and_no_task_is_left(way: Way, caplog: pytest.LogCaptureFixture) -> None:

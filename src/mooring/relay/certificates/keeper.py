@@ -112,14 +112,19 @@ class Certificates:
     async def obtain(self) -> None:
         """Have a certificate: the one that is kept, or a new one.
 
-        Raises MooringError if there is none. `run` can go on from there: it tries again in a while.
+        Raises MooringError if there is none. `run` can go on from there: it tries again in a while. Only of
+        Unavailable that is told here.
         """
         async with self._busy:
             try:
                 await self._have_one()
             except MooringError as error:
-                self._tell(error)
-                if self._issued is None:  # otherwise it could not be written
+                has_one = self._issued is not None  # it could not be written
+                if has_one or isinstance(error, Unavailable):
+                    self._tell(error)
+                else:
+                    self._note(error)
+                if not has_one:
                     raise
 
     async def run(self) -> None:

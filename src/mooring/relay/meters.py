@@ -92,10 +92,6 @@ class ByteMeter:
         self._resting[link] = now + wait_s
         return wait_s
 
-    def wait_s(self) -> float:
-        """For how long nothing should be read from a connection that begins now."""
-        return max(0.0, self._full_at - self._burst_s - self._clock())
-
     def has_room(self, amount_bytes: int) -> bool:
         """May so much be sent now? Nothing at all may not, while too much was."""
         if self._second_bytes is None:

@@ -221,6 +221,26 @@ async def test_what_is_not_there_and_what_is_not_allowed(
     assert not place.server.asked
 
 
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (
+            "desktop",
+            "this token may not call desktop/time: mooring relay token create NAME --call desktop/time",
+        ),
+        ("desk;top", "this token may not call that server"),
+    ],
+)
+async def test_who_may_not_call_is_told_which_token_may_and_nothing_that_is_no_name(
+    place: Place, agent: str, words: str
+) -> None:
+    response = await place.ask(target=f"/{agent}/time/mcp")
+    assert json.loads(await response.read(MIB))["error"]["message"] == words
+    async with peers_of(place.relay.port) as peers:
+        refused = await (await peers.client(place.caller)).call(f"{agent}/time", CALL).over()
+        assert refused.reset is not None and refused.reset.message == words
+
+
 async def test_an_agent_that_is_away_is_not_a_session_that_is_lost(place: Place) -> None:
     place.relay.token("tablet", "time")
     caller = place.relay.token("all", calls="*")

@@ -50,11 +50,14 @@ def refusal(reset: Reset, id: Id | None) -> Response:
     return problem(status, reset.reason, message, headers=headers)
 
 
-def may_not_call(agent: str, server: str) -> str:
-    """Of a token. Whoever asks has named them; what is no name is not said again."""
+def may_not_call(agent: str, server: str, *, with_remedy: bool = False) -> str:
+    """Of a token. Whoever asks has named them; what is no name is not said again.
+
+    `with_remedy`: and which token may, where there is room for more than the reason of a close."""
     if not (is_name(agent) and is_name(server)):
         return "this token may not call that server"
-    return f"this token may not call {agent}/{server}"
+    remedy = f": mooring relay token create NAME --call {agent}/{server}" if with_remedy else ""
+    return f"this token may not call {agent}/{server}{remedy}"
 
 
 def error_event(reset: Reset, id: Id) -> bytes:

@@ -195,10 +195,7 @@ class Relay:
     def _find(self, grant: Grant, agent: str, server: str) -> Keeper | Reset:
         """Who answers for that server, or why nobody does."""
         if not grant.may_call(agent, server):
-            text = may_not_call(agent, server)
-            if text.endswith(f"{agent}/{server}"):
-                text += f": mooring relay token create NAME --call {agent}/{server}"
-            return Reset("not_allowed", text, not_executed=True)
+            return Reset("not_allowed", may_not_call(agent, server, with_remedy=True), not_executed=True)
         keeper = self.registry.agent(agent)
         if keeper is not None and server not in keeper.servers:
             return Reset("no_such_server", f"{agent} offers no server {server}", not_executed=True)

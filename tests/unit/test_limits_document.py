@@ -12,6 +12,7 @@ from mooring.cli.running.run import run
 from mooring.http.client_limits import ClientLimits
 from mooring.http.limits import Limits
 from mooring.proxy.policy import SessionPolicy
+from mooring.relay.meters import BytePolicy
 from mooring.relay.policy import AgentPolicy, RelayPolicy
 from mooring.remote.policy import RemotePolicy
 from mooring.replicas.policy import ReplicaPolicy
@@ -32,6 +33,7 @@ POLICIES = (
     RestartPolicy(),
     RelayPolicy(),
     AgentPolicy(),
+    BytePolicy(),
     ReplicaPolicy(),
     ServerOptions(name="x", argv=("x",)),
 )

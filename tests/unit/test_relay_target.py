@@ -32,12 +32,47 @@ def test_an_address_is_the_same_however_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "relay", ["relay.example.com", "ftp://relay", "wss://", "status2", "wss://a?b", "wss://a#b"]
+    ("relay", "form"),
+    [
+        ("wss://Relay.Example.COM", "wss://relay.example.com"),
+        ("WSS://relay.example.com:443/", "wss://relay.example.com"),
+        ("https://relay.example.com:0443", "wss://relay.example.com"),
+        ("wss://relay.example.com:", "wss://relay.example.com"),
+        ("wss://relay.example.com:80", "wss://relay.example.com:80"),
+        ("wss://Relay.example.com:8443/Below//", "wss://relay.example.com:8443/Below"),
+        ("ws://LOCALHOST:80", "ws://localhost"),
+        ("ws://localhost:443", "ws://localhost:443"),
+        ("wss://[2001:DB8::1]:443", "wss://[2001:db8::1]"),
+        ("ws://[::1]:8080/", "ws://[::1]:8080"),
+        ("wss://me:Secret@Relay.example.com", "wss://me:Secret@relay.example.com"),
+    ],
+)
+def test_neither_the_hosts_case_nor_a_port_that_need_not_be_said_makes_another(relay: str, form: str) -> None:
+    """Two connections of the daemon to one relay would take the name from one another for ever."""
+    assert as_websocket(relay) == form == as_websocket(form)
+
+
+@pytest.mark.parametrize(
+    "relay",
+    [
+        "relay.example.com",
+        "ftp://relay",
+        "wss://",
+        "wss://:443",
+        "wss:///below",
+        "wss://[::1",
+        "wss://a:b",
+        "wss://a:70000",
+        "status2",
+        "wss://a?b",
+        "wss://a#b",
+    ],
 )
 def test_what_is_none(relay: str) -> None:
-    with pytest.raises(UserError) as caught:
-        as_http(relay)
-    assert caught.value.code == "bad_url" and caught.value.hint
+    for ask in (as_http, as_websocket):
+        with pytest.raises(UserError) as caught:
+            ask(relay)
+        assert caught.value.code == "bad_url" and caught.value.hint
 
 
 def options(tmp_path: Path, relay: str, *, insists: bool = False) -> object:

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from mooring.errors import UserError
 from mooring.host.connecting import ConnectOptions
 from mooring.host.connection_file import Wish
 from mooring.host.credentials import is_open_to_listeners
 from mooring.host.places import Places
-from mooring.http.client_proxies import Proxies
+from mooring.http.client_proxies import DEFAULT_PORTS, Proxies
 from mooring.http.origin import parse_url
 from mooring.relay.agent import Target
 from mooring.secrets.resolving import Resolver
@@ -25,23 +25,36 @@ SCHEMES = {"wss": "https", "ws": "http", "https": "https", "http": "http"}
 
 def as_http(relay: str) -> str:
     """`wss://relay.example.com` as the address that HTTP has for it. Raises UserError."""
-    scheme, separator, rest = relay.partition("://")
-    if not separator or scheme not in SCHEMES or not rest:
-        raise UserError(
-            f"{relay!r} is no address of a relay", code="bad_url", hint="write: wss://relay.example.com"
-        )
-    parts = urlsplit(f"{SCHEMES[scheme]}://{rest}")
-    if parts.query or parts.fragment:
-        raise UserError(
-            f"the address {relay!r} has more than a relay's", code="bad_url", hint="leave out what follows"
-        )
-    return f"{SCHEMES[scheme]}://{rest.rstrip('/')}"
+    parts, _, _ = _parts(relay)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def as_websocket(relay: str) -> str:
     """The same in one form, however it was written: by it connections are told apart. Raises UserError."""
-    scheme, separator, rest = as_http(relay).partition("://")
-    return f"{SPOKEN[scheme]}{separator}{rest}"
+    parts, host, port = _parts(relay)
+    user, at, _ = parts.netloc.rpartition("@")  # to be refused by whoever dials it
+    place = f"[{host}]" if ":" in host else host
+    suffix = "" if port == DEFAULT_PORTS[parts.scheme] else f":{port}"
+    return f"{SPOKEN[parts.scheme]}://{user}{at}{place}{suffix}{parts.path.rstrip('/')}"
+
+
+def _parts(relay: str) -> tuple[SplitResult, str, int]:
+    """As HTTP has it, with the host in lower case and the port. Raises UserError."""
+    scheme, separator, rest = relay.partition("://")
+    try:
+        parts = urlsplit(f"{SCHEMES[scheme.lower()]}{separator}{rest}")
+        host, port = parts.hostname, parts.port or DEFAULT_PORTS[parts.scheme]
+    except (KeyError, ValueError):
+        host, port = None, 0
+    if not host:
+        raise UserError(
+            f"{relay!r} is no address of a relay", code="bad_url", hint="write: wss://relay.example.com"
+        )
+    if parts.query or parts.fragment:
+        raise UserError(
+            f"the address {relay!r} has more than a relay's", code="bad_url", hint="leave out what follows"
+        )
+    return parts, host, port
 
 
 def token_source(reference: str, places: Places, environment: Mapping[str, str]) -> Callable[[], str]:

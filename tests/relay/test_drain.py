@@ -36,6 +36,7 @@ from tests.websocket_client import BINARY, CLOSE, frame, goodbye, read_frame, up
 
 pytestmark = pytest.mark.usefixtures("no_secret_in_logs")
 
+EVENT = b'event: message\ndata: {"jsonrpc":"2.0","id":7,"result":{}}\n\n'
 CALL = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"tell-nobody"}}'
 DOORS = pytest.mark.parametrize("door", [AGENT, CLIENT])
 
@@ -644,6 +645,52 @@ async def test_streams_that_only_listen_end_at_once_and_are_no_calls(
         reset = (await framed.over()).reset
         assert reset is not None and reset.reason == "draining"
         await until(lambda: relay.server.left == 2)
+
+
+@pytest.mark.parametrize("by", ["http", "framing"])
+async def test_a_stream_of_the_older_transport_ends_when_nothing_comes_on_it(tmp_path: Path, by: str) -> None:
+    """Answers to calls come on it, which were sent elsewhere. This drain would last for hours otherwise."""
+    policy = RelayPolicy(lull_s=2.0)
+    async with running(tmp_path, drain_timeout_s=7200.0, policy=policy) as relay, within(60):
+        relay.usual_tokens()
+        await relay.start()
+        agent, client = await relay.peers.agent(relay.laptops), await relay.peers.client(relay.phone)
+        heard = Heard()
+        if by == "http":
+            asking = asyncio.create_task(
+                relay.client().request("GET", "/laptop/time/sse", bearer(relay.phone))
+            )
+        else:
+            client.call("laptop/time", method="GET", path="sse", ear=heard)
+        await until(lambda: agent.opened)
+        [(stream, _, seen)] = agent.opened
+        stream.head(Head(200, [("content-type", "text/event-stream")]))
+        ending = asyncio.create_task(relay.end())
+        await until(lambda: relay.events("draining"))
+        await asyncio.sleep(0.2)  # it was looked at more than once
+        stream.send(EVENT)
+        await until(lambda: seen.reset is not None)
+        assert await ending == 0, "nobody knows of a call that was cut"
+        if by == "http":
+            assert await (await asking).read(MIB) == EVENT, "and a proper end"
+        else:
+            assert bytes((await heard.over()).data) == EVENT
+            assert heard.reset is not None and heard.reset.reason == "draining"
+
+
+async def test_a_stream_of_the_older_transport_on_which_much_comes_is_no_call(tmp_path: Path) -> None:
+    async with running(tmp_path, drain_timeout_s=1.0, policy=RelayPolicy(lull_s=3600.0)) as relay:
+        relay.usual_tokens()
+        await relay.start()
+        agent, client = await relay.peers.agent(relay.laptops), await relay.peers.client(relay.phone)
+        by_framing = client.call("laptop/time", method="GET", path="sse", ear=Heard())
+        asking = asyncio.create_task(relay.client().request("GET", "/laptop/time/sse", bearer(relay.phone)))
+        await until(lambda: len(agent.opened) == 2)
+        for stream, _, _ in agent.opened:
+            stream.head(Head(200, [("content-type", "text/event-stream")]))
+            stream.send(EVENT)
+        assert await relay.end() == 0
+        assert await (await asking).read(MIB) == EVENT and (await by_framing.over()).data == EVENT
 
 
 ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{}}'

@@ -94,6 +94,11 @@ class HttpCaller:
         """See the class."""
         return self._stream is not None and self._stream.is_call
 
+    @property
+    def stream(self) -> Stream | None:
+        """What it hears."""
+        return self._stream
+
     def begin(self, stream: Stream) -> None:
         """Send the request on."""
         self._stream = stream
@@ -226,6 +231,11 @@ class SocketCaller:
     def is_call(self) -> bool:
         """Somebody waits for an answer."""
         return bool(self._asked)
+
+    @property
+    def stream(self) -> Stream | None:
+        """What it hears."""
+        return self._stream
 
     def begin(self, stream: Stream) -> None:
         """The opening was all; messages follow when it is agreed."""

@@ -134,12 +134,14 @@ class Stream:
         "_unread_bytes",
         "_unread_messages",
         "_was_full",
+        "brings_answers",
         "ear",
         "id",
         "is_call",
         "is_over",
         "is_socket",
         "on_asked",
+        "passed_bytes",
         "queued_bytes",
     )
 
@@ -151,6 +153,10 @@ class Stream:
         """Somebody waits for an answer on it; otherwise it is a stream that may stand still for a while."""
         self.is_socket = False
         """A WebSocket: any of its messages may be a call (`note_asked`)."""
+        self.brings_answers = False
+        """To calls that are none of its own, so that one may be under way on it (`passed_bytes`)."""
+        self.passed_bytes = 0
+        """What came, and what was put on the link: whoever looks twice sees whether anything happens."""
         self.on_asked: Callable[[Stream], None] | None = None
         """Hears of it when a WebSocket becomes a call."""
         self.queued_bytes = 0
@@ -182,6 +188,11 @@ class Stream:
     def writable(self) -> bool:
         """Less than the high-water mark waits."""
         return self.queued_bytes < HIGH_WATER_BYTES
+
+    def note_opening(self, opening: Opening) -> None:
+        """What it was opened for."""
+        self.is_call, self.is_socket = opening.is_call, opening.websocket
+        self.brings_answers = opening.brings_answers
 
     def note_asked(self, is_asked: bool) -> None:
         """Of a WebSocket: something that was said on it is not answered, or all of it is."""
@@ -328,6 +339,7 @@ class Stream:
                     self.queued_bytes -= HEAD_BYTES
                 self._credit -= size
                 self.queued_bytes -= size
+                self.passed_bytes += size
             else:
                 queue.popleft()
                 self.queued_bytes -= HEAD_BYTES + len(payload)
@@ -364,6 +376,7 @@ class Stream:
                 return  # a piece of nothing
             self._room_bytes -= len(payload)
             self._unread_bytes += len(payload)
+            self.passed_bytes += len(payload)
             self._unread_messages += is_whole
             if self._room_bytes < 0 or self._unread_messages > MAX_UNREAD_MESSAGES:
                 self.give_up(Reset("flow_control", "more was sent than there was room for", close=1011))
@@ -479,7 +492,7 @@ class Link:
         """A new connection."""
         stream = self._make(self._next_id())
         stream.ear, stream._is_own = ear, True
-        stream.is_call, stream.is_socket = opening.is_call, opening.websocket
+        stream.note_opening(opening)
         stream._put(OPEN, write_json(opening))
         return stream
 
@@ -643,7 +656,7 @@ class Link:
         opening: Opening = read_json(payload, Opening)
         stream = self._make(connection)
         stream._is_opened = True
-        stream.is_call, stream.is_socket = opening.is_call, opening.websocket
+        stream.note_opening(opening)
         try:
             self.on_open(stream, opening)
         except Exception:

@@ -35,6 +35,9 @@ class RelayPolicy:
     max_waiting_bytes_per_agent: int = 128 * 1024 * 1024
     """Two of the largest: an agent that takes nothing has no more of it."""
 
+    lull_s: float = 1.0
+    """At a drain: a stream of HTTP+SSE ends when nothing came on it for so long. Answers come on it to calls
+    that nobody sees under way; most tools take less."""
     flush_s: float = 2.0
     """At a drain: for what is queued on the links."""
     spread_s: float = 3.0

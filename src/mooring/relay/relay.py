@@ -347,9 +347,9 @@ class Relay:
         """Let calls finish, within a bound, and say goodbye to everybody (`calls_cut`).
 
         1. Nobody new gets in. 2. Calls finish. Streams that no call waits on end at once, a WebSocket when
-        its calls are done: their callers come back elsewhere, or later. 3. What is left gets words. 4. Every
-        link is flushed and closed, spread a little. Each step has its own bound, and none depends on how
-        many there are.
+        its calls are done, one of HTTP+SSE when nothing comes on it for a while: their callers come back
+        elsewhere, or later. 3. What is left gets words. 4. Every link is flushed and closed, spread a little.
+        Each step has its own bound, and none depends on how many there are.
         """
         self._draining = cause
         self._is_restart = is_restart
@@ -365,13 +365,15 @@ class Relay:
     async def _wait_quiet(self) -> None:
         """Until no call is under way. There is no one place that knows."""
         over = Reset("draining", "the relay is shutting down", close=GOING_AWAY)
+        lulls = _Lulls(self._policy.lull_s)
         while self._callers or self._clients_streams():
             for caller in tuple(self._callers):
-                if not caller.is_call:
+                if not (caller.is_call or lulls.is_awaited(caller.stream)):
                     caller.cut(over)
             for stream in self._clients_streams():
                 # The last answer on a WebSocket goes before its end, which would overtake it.
-                if not (stream.is_call or (stream.is_socket and stream.queued_bytes)):
+                is_unsaid = stream.is_socket and stream.queued_bytes
+                if not (stream.is_call or is_unsaid or lulls.is_awaited(stream)):
                     stream.give_up(over)
             await asyncio.sleep(QUIET_LOOK_S)
 
@@ -442,6 +444,26 @@ class Relay:
         for keeper in left:
             keeper.leave(Reset("draining", "the relay has ended"), *self._goodbye)
         await self._welcoming.aclose()
+
+
+class _Lulls:
+    """Of streams on which answers come to calls that nobody sees under way: has nothing come for a while?"""
+
+    def __init__(self, lull_s: float) -> None:
+        self._lull_s = lull_s
+        self._clock = asyncio.get_running_loop().time
+        self._seen: dict[Stream, tuple[int, float]] = {}
+
+    def is_awaited(self, stream: Stream | None) -> bool:
+        """Is it such a stream, and may something come yet?"""
+        if stream is None or not stream.brings_answers:
+            return False
+        passed_bytes, since = self._seen.get(stream, (-1, 0.0))
+        now = self._clock()
+        if stream.passed_bytes != passed_bytes:
+            self._seen[stream] = stream.passed_bytes, now
+            return True
+        return now - since < self._lull_s
 
 
 def _body_bytes(exchange: Exchange) -> int:

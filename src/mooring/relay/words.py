@@ -99,6 +99,11 @@ class Opening(msgspec.Struct, omit_defaults=True):
             return False
         return not any(value == LISTEN and name.lower() == "mcp-method" for name, value in self.headers)
 
+    @property
+    def brings_answers(self) -> bool:
+        """To what was asked by requests to `messages`: HTTP+SSE. Whether any is awaited, nobody sees."""
+        return self.path == "sse" and not self.websocket
+
 
 class Head(msgspec.Struct, omit_defaults=True):
     """The answer begins. Its body follows as DATA and END."""

@@ -4,7 +4,7 @@ import sys
 from collections import deque
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mooring.relay import envelope
@@ -140,6 +140,16 @@ DEEDS = st.one_of(
 
 
 @given(st.lists(DEEDS, max_size=60))
+@example(
+    [  # the last credit crosses the end: a stray, and nobody's mistake
+        ("open",),
+        ("send", False, 0, 3 * WINDOW),
+        ("end", False, 0),
+        ("step", 0),
+        ("deliver", 0),
+        ("end", True, 0),
+    ]
+)
 @settings(deadline=None, max_examples=300)
 def test_all_arrives_once_and_in_order_whatever_is_cut(deeds: list[tuple[object, ...]]) -> None:
     pair, opened = Pair(), []
@@ -182,7 +192,7 @@ def test_all_arrives_once_and_in_order_whatever_is_cut(deeds: list[tuple[object,
         is_over = {(False, index), (True, index)} <= ended
         assert (near.stream.id not in pair.near.streams) == is_over == near.stream.is_over
         assert (near.stream.id not in pair.there.streams) == is_over
-    assert pair.near.bad == pair.there.bad == pair.near.stray == pair.there.stray == 0
+    assert pair.near.bad == pair.there.bad == 0
     assert pair.near.unacknowledged_bytes == pair.there.unacknowledged_bytes == 0
 
 

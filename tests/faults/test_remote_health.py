@@ -2,19 +2,21 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from mooring.remote.options import RemoteOptions
+from mooring.workloads import obstacles
+from tests.faults.test_remote_renewal import state_of
 from tests.faults.test_remote_server import CALL, Elsewhere
 from tests.hosting import Host, hosting
 from tests.integration.test_eras import ModernClient
 from tests.integration.test_sharing import readyz
 from tests.mcp_client import McpClient, client_of
 from tests.modern_script import ModernScript
-from tests.raw_server import Asked, RawServer, Wire, raw_server
-from tests.support import within
+from tests.raw_server import Asked, RawServer, Wire, answer, raw_server
+from tests.support import until, within
 
 TOOL = {"name": "look", "arguments": {}}
 QUICK: dict[str, Any] = {"ping_interval_s": 0.05, "ping_timeout_s": 0.3, "handshake_timeout_s": 0.5}
@@ -32,11 +34,35 @@ class Mute(Elsewhere):
         return None
 
 
+class Moody:
+    """A server of 2026-07-28 that answers, is mute, or refuses everything with some status."""
+
+    def __init__(self, status: str = "") -> None:
+        self.is_mute = False
+        self.status = status
+        self.script = ModernScript(self._special)
+
+    async def _special(self, asked: Asked, wire: Wire) -> bytes | None:
+        if self.is_mute:
+            await wire.closed_by_peer()
+            return None
+        return answer(status=self.status) if self.status else b""
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in trouble is looked at again soon, and kept from nobody."""
+    monkeypatch.setattr(obstacles, "TROUBLE_AGAIN_S", 0.2)
+    monkeypatch.setattr(obstacles, "TROUBLE_S", 0.0)
+
+
 @asynccontextmanager
-async def in_front(script: Any, **options: Any) -> AsyncIterator[tuple[RawServer, Host]]:
+async def in_front(
+    script: Any, transport: Literal["auto", "http"] = "auto", **options: Any
+) -> AsyncIterator[tuple[RawServer, Host]]:
     async with (
         raw_server(script) as server,
-        hosting(remote=RemoteOptions(url=server.url), **QUICK, **options) as host,
+        hosting(remote=RemoteOptions(url=server.url, transport=transport), **QUICK, **options) as host,
     ):
         yield server, host
 
@@ -117,3 +143,30 @@ async def test_one_of_2026_07_28_is_asked_what_it_knows(is_mute_for_ever: bool) 
         is_mute = False
         await until_served(client)
         assert uncounted(host)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ("401 Unauthorized", ("failed", "unauthorized")),
+        ("404 Not Found", ("failed", "not_mcp")),
+        ("502 Bad Gateway", ("starting", "unreachable")),
+    ],
+)
+async def test_one_of_2026_07_28_works_again_when_it_answers_and_not_when_it_is_answered_for(
+    quick: None, status: str, state: tuple[str, str]
+) -> None:
+    moody = Moody()
+    async with in_front(moody.script) as (server, host), ModernClient(host.port) as client:
+        assert (await client.tool("look"))["content"] == []
+        asked, seen = await fall_silent_and_say(status, moody, server, host)
+        await until(lambda: len(server.requests) > asked and state_of(host) == state)
+        assert {vars(record)["state"] for record in host.events("state")[seen:]} <= {"starting", state[0]}
+
+
+async def fall_silent_and_say(status: str, moody: Moody, server: RawServer, host: Host) -> tuple[int, int]:
+    """And nothing else from then on; returns how much was asked and told before that."""
+    moody.is_mute = True
+    await host.logged("unreachable")
+    moody.is_mute, moody.status = False, status
+    return len(server.requests), len(host.events("state"))

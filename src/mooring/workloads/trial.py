@@ -62,8 +62,8 @@ class Trial:
         if channel.speaks_modern:
             was_known = self._proxy.stateless.discovery is not None
             if await self._is_modern():
-                if was_known and not await probe.answers(channel, DISCOVER, self._bound_s):
-                    return self._tell_silent(f"it did not answer {DISCOVER} within {self._bound_s:g} s")
+                if was_known and (failure := await self.ask(channel)) is not None:
+                    return failure.message
                 works()
                 return "it works"
         slow = asyncio.get_running_loop().call_later(SLOW_START_S, self._tell_slow, channel)
@@ -74,7 +74,7 @@ class Trial:
             if (trouble := channel.trouble) is not None and trouble.reason not in OTHER_ERA:
                 return self._tell_trouble(trouble)
             if self.is_elsewhere and error.code == "initialize_timeout":
-                return self._tell_silent(error.message)
+                return self._tell_trouble(Failure("unreachable", error.message))
             if error.code == "initialize_refused" and await self._speaks_modern():
                 return "it speaks another era"
             if self.is_elsewhere and trouble is not None and trouble.reason in FOR_PEOPLE:
@@ -92,13 +92,23 @@ class Trial:
         await self._learn_of_pings(probe, channel)
         return "it works"
 
+    async def ask(self, channel: Instance) -> Failure | None:
+        """One that is known to speak 2026-07-28: why it does not answer, if it does not.
+
+        Any answer of its own will do; what Mooring says in its place is none.
+        """
+        answered = await Probe(self._name, self._proxy.noise).answers(channel, DISCOVER, self._bound_s)
+        silence = Failure("unreachable", f"it did not answer {DISCOVER} within {self._bound_s:g} s")
+        failure = channel.trouble if answered else silence
+        return failure and failure._replace(message=self._tell_trouble(failure))
+
     def heard(self, channel: Instance) -> None:
         """A session of a client's was the attempt, and has come to nothing: does that say enough?"""
         if (trouble := channel.trouble) is not None and trouble.reason in FOR_PEOPLE - OTHER_ERA:
             self._tell_trouble(trouble)
 
     def _tell_trouble(self, trouble: Failure) -> str:
-        """It speaks HTTP, and what answered was no server of MCP."""
+        """What answered was no server of MCP; or nobody did, whom we could end and begin anew."""
         trouble = trouble._replace(message=self._proxy.noise.mask(trouble.message))
         if trouble.reason in FOR_PEOPLE:
             error = ServerFailed(trouble.message, code=trouble.reason, hint=self._hint_for(trouble.reason))
@@ -113,11 +123,6 @@ class Trial:
         if reason == "not_mcp":
             return self._hint
         return f"mooring login {self._name}" if reason == "unauthorized" and self.is_elsewhere else ""
-
-    def _tell_silent(self, text: str) -> str:
-        """Nobody here could end it, and begin it anew: it may answer later."""
-        self._on_obstacle(Failure("unreachable", text))
-        return text
 
     async def _learn_of_pings(self, probe: Probe, channel: Instance) -> None:
         health = self._proxy.health

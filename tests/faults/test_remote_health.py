@@ -1,5 +1,6 @@
 """A server elsewhere that hangs: its sessions are opened anew, and nothing of it is counted as an exit."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Literal
@@ -170,3 +171,18 @@ async def fall_silent_and_say(status: str, moody: Moody, server: RawServer, host
     await host.logged("unreachable")
     moody.is_mute, moody.status = False, status
     return len(server.requests), len(host.events("state"))
+
+
+async def test_one_that_showed_its_era_late_is_not_asked_without_end(quick: None) -> None:
+    moody = Moody("503 Service Unavailable")
+    async with in_front(moody.script, "http") as (server, host), ModernClient(host.port) as client:
+        await host.logged("http_503")
+        moody.status = ""
+        await until(lambda: state_of(host)[0] == "ready")
+        assert (await client.tool("look"))["content"] == []
+        await fall_silent_and_say("", moody, server, host)
+        await until(lambda: state_of(host)[0] == "ready")
+        asked = len(server.requests)
+        await asyncio.sleep(0.2)
+        assert len(server.requests) <= asked + 10
+        await until_served(client)

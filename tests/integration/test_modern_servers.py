@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -13,6 +15,7 @@ from mooring.wire.modern import LEVEL_KEY
 from tests.hosting import Host, hosting
 from tests.http_client import Peer
 from tests.integration.test_eras import ASKABLE, HANDSHAKE, MODERN, ModernClient, modern_client_of
+from tests.integration.test_sharing import readyz
 from tests.mcp_client import Json, McpClient, Stream, client_of
 from tests.one_pipe import OnePipe, Pipe
 from tests.support import alive, until, within
@@ -71,6 +74,22 @@ async def test_an_instance_whose_log_reader_left_is_used_no_more() -> None:
         assert alive(pid), "for whoever rides there already"
         riding.reset()
         await until(lambda: not alive(pid))
+
+
+async def test_one_that_ends_while_nobody_asks_is_tried_once() -> None:
+    async with modern_client_of(MODERN, spare=0) as (client, host):
+        pid = (await client.said("echo"))["pid"]
+        async with within():  # until nothing of the first look at it is left
+            while [entry["use"] for entry in (await readyz(host))["instances"]] != ["serving"]:
+                pass
+        started, told = len(host.events("instance_started")), len(host.events("state"))
+        os.kill(pid, signal.SIGKILL)
+        await until(
+            lambda: [vars(one)["state"] for one in host.events("state")[told:]][:2] == ["starting", "ready"]
+        )
+        await asyncio.sleep(0.2)
+        assert len(host.events("instance_started")) == started + 1
+        assert (await client.said("echo"))["pid"] != pid
 
 
 async def test_readers_of_the_log_have_no_more_instances_than_there_may_be_sessions() -> None:

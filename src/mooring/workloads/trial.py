@@ -75,7 +75,12 @@ class Trial:
                 return self._tell_trouble(trouble)
             if self.is_elsewhere and error.code == "initialize_timeout":
                 return self._tell_trouble(Failure("unreachable", error.message))
+            was_known = self._proxy.stateless.discovery is not None
             if error.code == "initialize_refused" and await self._speaks_modern():
+                # If the refusal was its own, that shows that it works; as does what was found out just now.
+                if was_known and trouble is not None and (failure := await self.ask(channel)) is not None:
+                    return failure.message
+                works()
                 return "it speaks another era"
             if self.is_elsewhere and trouble is not None and trouble.reason in FOR_PEOPLE:
                 return self._tell_trouble(trouble)

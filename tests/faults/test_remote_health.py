@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from mooring.remote.options import RemoteOptions
-from mooring.workloads import obstacles
+from mooring.workloads import obstacles, workload
 from tests.faults.test_remote_renewal import state_of
 from tests.faults.test_remote_server import CALL, Elsewhere
 from tests.hosting import Host, hosting
@@ -171,6 +171,51 @@ async def fall_silent_and_say(status: str, moody: Moody, server: RawServer, host
     await host.logged("unreachable")
     moody.is_mute, moody.status = False, status
     return len(server.requests), len(host.events("state"))
+
+
+async def test_and_its_callers_are_told_so_and_do_not_make_it_ready(
+    quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workload, "REFUSED_AGAIN_S", 2.0)
+    moody = Moody()
+    async with in_front(moody.script) as (server, host), ModernClient(host.port) as client:
+        assert (await client.tool("look"))["content"] == []
+        _, seen = await fall_silent_and_say("401 Unauthorized", moody, server, host)
+        await until(lambda: state_of(host) == ("failed", "unauthorized"))
+        asked = len(server.requests)
+        for _ in range(3):
+            refused = (await client.ask(CALL, TOOL))["error"]
+            assert refused["data"] == {"reason": "unauthorized", "retryable": True}, refused
+            assert state_of(host) == ("failed", "unauthorized")
+        assert len(server.requests) == asked + 1, "the first was an attempt, the others were held off"
+        states = host.events("state")
+        assert "ready" not in {vars(record)["state"] for record in states[seen:]}
+        assert "(mooring login test)" in states[-1].getMessage()
+        moody.status = ""
+        await until_served(client)
+        assert state_of(host)[0] == "ready"
+
+
+async def test_who_goes_while_it_is_asked_leaves_nothing_behind(
+    quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obstacles, "TROUBLE_AGAIN_S", 60.0)
+    moody = Moody()
+    async with in_front(moody.script) as (server, host):
+        async with client_of(host.port) as client:
+            assert "result" in await client.ask(CALL, TOOL)
+            moody.is_mute = True
+            await host.logged("unreachable")
+            asked = len(server.requests)
+            calling = asyncio.create_task(client.ask(CALL, TOOL))
+            await until(lambda: len(server.requests) > asked)
+            async with McpClient(host.port) as other:
+                other.session = client.session
+                assert (await other.raw("DELETE")).status == 204
+            assert "error" in await calling
+        async with within():
+            while (await readyz(host))["instances"]:
+                pass
 
 
 async def test_one_that_showed_its_era_late_is_not_asked_without_end(quick: None) -> None:

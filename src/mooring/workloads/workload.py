@@ -243,7 +243,24 @@ class Workload:
         if instance is None:
             instance = await self._launch()
         self._crew.lend(instance, self._clock(), expendable=expendable)
+        if self._is_asked_again and not expendable:
+            await self._ask_first(instance)
         return instance
+
+    async def _ask_first(self, instance: Instance) -> None:
+        """Where no client is introduced, nothing else would show that it works before calls do."""
+        discovery = self.proxy.stateless.discovery
+        if discovery is None or not discovery.is_modern:
+            return
+        try:
+            failure = await self.trial.ask(instance)
+        except asyncio.CancelledError:
+            self.release(instance, "nobody needs it any more")
+            raise
+        if failure is not None:
+            self.release(instance, failure.message)
+            raise Unavailable(f"{self.name}: {failure.message}", code=failure.reason)
+        self._note_works(instance)
 
     async def _regain(self) -> Instance | None:
         """A container that somebody has restarted is gone on with, and not replaced."""

@@ -17,6 +17,7 @@ import pytest
 
 from mooring.remote.options import RemoteOptions
 from mooring.secrets.vault import Vault
+from mooring.workloads import workload
 from tests.faults.test_stdio_server import McpScript, only, result
 from tests.hosting import Host, hosting
 from tests.mcp_client import Json, McpClient, client_of
@@ -496,6 +497,37 @@ async def test_a_session_that_wakes_while_it_is_in_trouble_is_told_why_and_nothi
             status = ""
             await asyncio.sleep(1.1)  # so long nobody else is let run into it
             assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+
+
+async def test_a_session_that_wakes_and_is_let_in_no_more_shows_that_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workload, "REFUSED_AGAIN_S", 2.0)
+    status = ""
+
+    class Guarded(Elsewhere):
+        async def __call__(self, asked: Asked, wire: Wire) -> bytes | None:
+            return answer(status=status) if status else await super().__call__(asked, wire)
+
+    async with raw_server(Guarded()) as server:
+        remote = RemoteOptions(url=server.url)
+        async with hosting(remote=remote, idle_timeout_s=0.2) as host, client_of(host.port) as client:
+            assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+            await host.logged("session_idle")
+            status, seen = "401 Unauthorized", len(host.events("state"))
+            asked = len(await server.count(1, "initialize"))
+            for _ in range(3):
+                refused = await client.ask(CALL, {"name": "x", "arguments": {}})
+                assert refused["error"]["data"]["reason"] == "unauthorized", refused
+            shown = [vars(record) for record in host.events("state")[seen:]]
+            states = [(one["state"], one["reason"]) for one in shown if one["state"] != "ready"]
+            assert states == [("failed", "unauthorized")] and not shown[-1]["restarts"]
+            assert "(mooring login test)" in host.events("state")[-1].getMessage()
+            assert len(await server.count(1, "initialize")) == asked + 1, "the others were held off"
+            status = ""
+            async with within():
+                while "result" not in await client.ask(CALL, {"name": "x", "arguments": {}}):
+                    pass
 
 
 async def test_any_header_that_names_a_secret_is_looked_up_again(tmp_path: Path) -> None:

@@ -559,6 +559,20 @@ async def test_cannot_start_ends_a_backoff() -> None:
     assert rig.time.timers == []
 
 
+@pytest.mark.parametrize("has_worked", [False, True])
+async def test_who_finds_out_that_nobody_is_let_in_any_more_has_asked_in_vain(has_worked: bool) -> None:
+    rig = Rig()
+    if has_worked:
+        rig.spoke()
+    rig.it.cannot_start(ServerFailed("no token", code="x"), code=ReasonCode.UNAUTHORIZED)
+    assert rig.shows(State.FAILED)
+    if has_worked:
+        assert (await refused(rig)).code == "unauthorized"
+        rig.time.advance(60)
+    await rig.it.admit()
+    assert rig.shows(State.STARTING) and rig.it.restarts == 1
+
+
 async def test_an_attempt_that_hung_before_it_failed_was_no_stable_minute() -> None:
     rig = Rig()
     rig.fail()

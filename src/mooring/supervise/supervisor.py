@@ -310,8 +310,9 @@ class Supervisor:
     def _fail(self, event: Event, reason: Reason, now: float) -> None:
         # A failure on top of a failure does not put the next attempt off.
         retry_at = self._retry_at if self._state is State.FAILED else now + self._policy.failed_retry_s
-        if reason.code in REFUSALS:
-            # Whoever has put it right may ask at once; only those who asked in vain are held off.
+        if reason.code in REFUSALS and self._state is not State.READY:
+            # Whoever has put it right may ask at once; only those who asked in vain are held off. (So has
+            # whoever found that of one that was ready.)
             retry_at = now if self._retry_at is None else self._retry_at
         self._failure = reason
         self._move(event, reason, retry_at if self._policy.restart else None)

@@ -107,10 +107,13 @@ class Trial:
         failure = channel.trouble if answered else silence
         return failure and failure._replace(message=self._tell_trouble(failure))
 
-    def heard(self, channel: Instance) -> None:
+    def heard(self, channel: Instance) -> bool:
         """A session of a client's was the attempt, and has come to nothing: does that say enough?"""
-        if (trouble := channel.trouble) is not None and trouble.reason in FOR_PEOPLE - OTHER_ERA:
-            self._tell_trouble(trouble)
+        trouble = channel.trouble
+        if trouble is None or trouble.reason not in FOR_PEOPLE - OTHER_ERA:
+            return False
+        self._tell_trouble(trouble)
+        return True
 
     def _tell_trouble(self, trouble: Failure) -> str:
         """What answered was no server of MCP; or nobody did, whom we could end and begin anew."""

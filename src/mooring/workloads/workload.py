@@ -305,8 +305,11 @@ class Workload:
     def _lose_elsewhere(self, instance: Instance, reason: str, *, worked: bool) -> None:
         """What runs elsewhere is not ours to restart, so that nothing is counted: it is looked at again.
 
-        Of one that worked and fell silent no more is known than that: the next attempt is made at once.
+        Of one that worked and fell silent no more is known than that: the next attempt is made at once. What
+        only people can put right is told at once, too, by whoever has met it first.
         """
+        if not (worked or self._crew.working) and self.trial.heard(instance):
+            return
         trouble = instance.trouble
         if trouble is None and worked:
             about = self._about(instance, "server_given_up")

@@ -16,6 +16,7 @@ from mooring.host.options import ForegroundOptions, ListenOptions, ReplicaOption
 from mooring.host.stop import Stop
 from mooring.proxy.policy import SessionPolicy
 from mooring.remote.options import RemoteOptions, ServedOptions
+from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.runtimes.stopping import StopPatience
 from mooring.supervise.restart import RestartPolicy
 from tests.support import until, within
@@ -76,19 +77,22 @@ async def hosting(
     patience: StopPatience = SHORT,
     remote: RemoteOptions | None = None,
     served: ServedOptions | None = None,
+    container: ContainerOptions | None = None,
     secrets: Path | None = None,
     replicas: ReplicaOptions | None = None,
     **sessions: Any,
 ) -> AsyncIterator[Host]:
     """A host that listens; ended at the end of the block, at the latest.
 
-    `remote`: of one elsewhere. `served`: of one that is spoken to over HTTP. `replicas`: one of several.
+    `remote`: of one elsewhere. `served`: of one that is spoken to over HTTP. `container`: what it runs in.
+    `replicas`: one of several.
     """
     options = ForegroundOptions(
         server=ServerOptions(
             name="test",
             argv=tuple(argv) if remote is None else (),
             env=ENVIRONMENT if remote is None else {},
+            container=container,
             remote=remote,
             served=served,
             spare=spare if remote is None and served is None else 0,

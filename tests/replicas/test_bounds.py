@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +32,7 @@ from mooring.replicas.redis_client import MOST_CONNECTIONS, open_client
 from mooring.replicas.seal import Seal
 from mooring.replicas.shared_store import SharedStore, Title
 from mooring.replicas.store_errors import StoreUnavailable
+from mooring.runtimes.containers.spec import ContainerOptions
 from mooring.wire.budget import Budget
 from mooring.wire.http import Exchange, Head, Request, Response
 from tests.hosting import SCRIPTED, Host, hosting
@@ -84,12 +85,15 @@ async def replica(
     *,
     argv: Sequence[str] = SCRIPTED,
     remote: RemoteOptions | None = None,
+    container: ContainerOptions | None = None,
     spare: int = 1,
     drain_delay_s: float = 0.0,
     max_sessions: int = 1000,
     idle_timeout_s: float | None = 1800.0,
+    sessions: Mapping[str, Any] | None = None,
     **bounds: Any,
 ) -> AsyncIterator[Host]:
+    """`sessions`: what else of their policy is not as always."""
     port = free_port()
     options = ReplicaOptions(
         store=parse_store_address(server.url), advertise=f"http://127.0.0.1:{port}", policy=policy(**bounds)
@@ -97,12 +101,14 @@ async def replica(
     async with hosting(
         argv,
         remote=remote,
+        container=container,
         replicas=options,
         spare=spare,
         listen={"port": port},
         drain_delay_s=drain_delay_s,
         max_sessions=max_sessions,
         idle_timeout_s=idle_timeout_s,
+        **(sessions or {}),
     ) as host:
         yield host
 

@@ -3,14 +3,17 @@
 import asyncio
 import os
 import signal
+from typing import Any
 
 import pytest
 
 from mooring.http.client_limits import ClientLimits
+from mooring.proxy.proxy import TICK_S
 from mooring.remote.options import RemoteOptions
 from mooring.replicas.membership import Membership
 from mooring.workloads import remote_maker
 from tests.e2e.replicas.conftest import ledger
+from tests.faults.test_health import pings_heard
 from tests.faults.test_remote_server import CALL, Elsewhere
 from tests.faults.test_stdio_server import only
 from tests.hosting import Host
@@ -23,6 +26,8 @@ from tests.replicas.test_bounds import opened, replica, server
 from tests.support import alive, until, within
 
 __all__ = ["ledger", "server"]
+
+PINGS: dict[str, Any] = {"ping_interval_s": 0.05, "ping_timeout_s": 0.3}
 
 
 class Lapse:
@@ -113,6 +118,23 @@ async def test_of_a_session_that_another_has_nothing_is_written_any_more(
         async with within():
             await asyncio.gather(*cut)
     assert ledger.marks() == {"before": 1}
+
+
+async def test_nobody_is_asked_for_a_sign_of_life(server: Server, lapse: Lapse) -> None:
+    """A word to a server is one, whoever it is from."""
+    async with replica(server, spare=0, sessions=PINGS) as host, client_of(host.port) as client:
+        stream = await client.stream()  # so it is looked at with every tick
+        async with within():
+            while (before := len(await pings_heard(client))) < 2:
+                pass
+        lapse.is_on = True
+        await asyncio.sleep(10 * TICK_S)
+        lapse.is_on = False
+        assert len(await pings_heard(client)) <= before + 4, "just before, and just after"
+        async with within():
+            while len(await pings_heard(client)) < before + 8:
+                pass
+        stream.reset()
 
 
 class Forgetful(Elsewhere):

@@ -407,7 +407,7 @@ class Link:
         channel = self._channel
         if self.state is not LIVE or channel is None or self._taker is not None:
             return  # (what stands behind a face is looked after by its trunk)
-        if in_use or self._paused:
+        if in_use or self._paused or not self._may_speak():  # (who is told nothing has not been silent)
             self._pulse.rest(now)
         elif self._pulse.has_stopped(now, channel, self._owner.memory):
             self._release(channel, str(SILENCE), failed=True)

@@ -12,7 +12,7 @@ from tests.hosting import Host
 from tests.integration.test_sharing import readyz
 from tests.mcp_client import McpClient, Stream
 from tests.replicas.stores import Server
-from tests.replicas.test_bounds import opened, replica, server
+from tests.replicas.test_bounds import member, opened, replica, server
 from tests.replicas.test_releasing import HELLO, knows_another
 from tests.support import until, within
 
@@ -60,6 +60,27 @@ async def test_its_old_name_is_written_down_again_when_redis_has_lost_everything
             assert not names & {await name_of(here), await name_of(there)}
             await is_heard(client, stream)
             stream.reset()
+
+
+async def test_a_name_may_be_heard_of_while_it_is_seen_who_lives(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody asks where a newcomer is, say."""
+
+    async def nothing_to_do(is_empty: bool) -> None: ...
+
+    async with opened(server.port) as store, member(store, nothing_to_do, lease_s=1.0) as it, within():
+        is_alive = store.is_alive
+
+        async def meet_another(incarnation: str) -> bool:
+            if "another" not in it.others:
+                await store.begin("another", Replica("http://127.0.0.1:1"), 60.0)
+                assert await it.address_of("another")
+            return await is_alive(incarnation)
+
+        monkeypatch.setattr(store, "is_alive", meet_another)
+        await until(lambda: "another" in it.others)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def test_a_name_is_forgotten_when_nothing_is_found_by_it(

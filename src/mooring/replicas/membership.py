@@ -269,6 +269,7 @@ class Membership:
         if (epoch := await self._store.epoch(self._epoch)) != self._epoch:  # that too
             self._epoch, self._refilled_at = epoch, self._clock() + self._policy.lease_s
         await self._on_look()
+        known = dict(known)  # more may be heard of meanwhile (`address_of`)
         lives = await asyncio.gather(*map(self._store.is_alive, known))
         alive = {name: at for (name, at), lives in zip(known.items(), lives, strict=True) if lives}
         # Redis may have lost their names as well.

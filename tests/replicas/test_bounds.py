@@ -298,6 +298,46 @@ async def test_names_under_which_it_could_not_begin_are_not_kept(
         assert membership.names == {first, membership.name}
 
 
+async def test_a_name_whose_beginning_was_confirmed_too_late_is_its_own(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing_to_do(is_empty: bool) -> None: ...
+
+    async with opened(server.port) as store, member(store, nothing_to_do, lease_s=1.0) as it, within():
+        first, begin = it.name, store.begin
+
+        async def begin_late(incarnation: str, at: Replica, lease_s: float) -> None:
+            await begin(incarnation, at, lease_s)
+            raise StoreUnavailable("no answer")
+
+        with monkeypatch.context() as late:
+            late.setattr(store, "begin", begin_late)
+            await store._client.delete(store._keys.lease(first))
+            await until(lambda: it.name != first and it.holds())
+        assert it.names == {first, it.name}
+
+
+async def test_names_by_which_nothing_is_found_are_not_kept(server: Server) -> None:
+    """However often it lapses."""
+
+    async def nothing_to_do(is_empty: bool) -> None: ...
+
+    async with (
+        opened(server.port) as store,
+        member(store, nothing_to_do, lease_s=1.0, remembered_s=2.0) as membership,
+        within(),
+    ):
+        for _ in range(3):
+            former = membership.name
+            await store._client.delete(store._keys.lease(former))
+            await until(lambda: membership.name != former and membership.holds())  # noqa: B023 - at once
+            assert {former, membership.name} <= membership.names
+        await until(lambda: membership.names == {membership.name})
+        async with within():
+            while len(await store.replicas()) > 1:
+                await asyncio.sleep(0.02)
+
+
 # Other replicas
 
 

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from mooring.replicas.forwarding import Forwarding
 from mooring.replicas.records import Replica
+from mooring.replicas.shared_store import SharedStore
+from mooring.replicas.store_errors import StoreUnavailable
 from tests.hosting import Host
 from tests.integration.test_sharing import readyz
 from tests.mcp_client import McpClient, Stream
@@ -58,6 +61,38 @@ async def test_its_old_name_is_written_down_again_when_redis_has_lost_everything
                 ):
                     await is_heard(client, stream)
             assert not names & {await name_of(here), await name_of(there)}
+            await is_heard(client, stream)
+            stream.reset()
+
+
+async def test_a_name_that_redis_confirmed_too_late_is_its_own(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found by it is found also when it has yet another."""
+    begin = SharedStore.begin
+    begun: list[str] = []
+
+    async def begin_late(store: SharedStore, incarnation: str, *args: Any) -> None:
+        await begin(store, incarnation, *args)
+        begun.append(incarnation)
+        raise StoreUnavailable("no answer")
+
+    async with (
+        opened(server.port) as store,
+        replica(server, lease_s=3.0) as here,
+        replica(server, lease_s=3.0) as there,
+    ):
+        await knows_another(there)
+        monkeypatch.setattr(SharedStore, "begin", begin_late)
+        await store._client.delete(store._keys.lease(await name_of(here)))
+        await here.logged("lease_lost")
+        await here.logged("sessions_reachable")
+        assert begun == [await name_of(here)]
+        async with listening(here, there) as (client, stream):
+            await is_heard(client, stream)
+            await store._client.delete(store._keys.lease(begun[0]))
+            await here.logged("sessions_reachable", 2)
+            assert len(begun) == 2
             await is_heard(client, stream)
             stream.reset()
 

@@ -70,7 +70,7 @@ class Membership:
         self.replica = replica
         self.name = ""
         self.names: set[str] = set()
-        """All that we have had."""
+        """Under which we have lived, and may still be found."""
         self.others: dict[str, Replica] = {}
         """Those that had a lease when we last looked."""
         self.trouble: StoreUnavailable | None = None
@@ -168,12 +168,16 @@ class Membership:
 
     async def _be_born(self) -> None:
         self.name = f"{self.replica.host or 'replica'}-{secrets.token_hex(5)}"
-        lease = Lease(self._policy.holder_s, self._clock)
-        asked_at = lease.now()
+        self._lease = Lease(self._policy.holder_s, self._clock)
+        asked_at = self._lease.now()
         await self._store.begin(self.name, self.replica, self._policy.lease_s)
+        self._live_on(asked_at)
+
+    def _live_on(self, asked_at: float) -> None:
+        """Redis has our lease. The name is ours with the first answer that says so: that to our birth may be
+        lost."""
         self.names.add(self.name)
-        lease.renewed(asked_at)
-        self._lease = lease
+        self._lease.renewed(asked_at)
 
     async def _run(self) -> None:
         turned_at = self._clock()
@@ -201,7 +205,7 @@ class Membership:
                 self._store.renew(self.name, self._policy.lease_s), self._policy.renewal_s
             )
             if lives:
-                self._lease.renewed(asked_at)
+                self._live_on(asked_at)
             else:
                 await self._lapse()
             if not self._is_settled:
@@ -254,7 +258,7 @@ class Membership:
                 asked_at = self._lease.now()
                 if not await self._store.renew(self.name, self._policy.lease_s):
                     raise StoreUnavailable("the lease was lost again")
-                self._lease.renewed(asked_at)
+                self._live_on(asked_at)
             working.result()
         finally:
             working.cancel()
@@ -308,6 +312,7 @@ class Membership:
             except StoreUnavailable:
                 return  # it is seen again
             self._dead_since.pop(name, None)
+            self.names.discard(name)
 
     def _note_trouble(self, error: StoreUnavailable) -> None:
         if self.trouble is None:

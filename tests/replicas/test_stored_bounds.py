@@ -147,28 +147,35 @@ async def test_of_a_call_whose_first_events_are_forgotten_it_is_known_which_it_i
         assert (told[-1]["id"], told[-1]["error"]["data"]["reason"]) == ("cut", "replica_lost")
 
 
-async def test_very_many_that_are_forgotten_at_once_are_taken_back_in_parts(server: Server) -> None:
-    """As after trouble with Redis: one command for all of them would be late, again and again."""
+@pytest.mark.parametrize(("count", "each"), [(1, 3 * MOST_FORGOTTEN), (64, 100)], ids=["one", "many"])
+async def test_very_many_that_are_forgotten_at_once_are_taken_back_in_parts(
+    count: int, each: int, server: Server
+) -> None:
+    """As after trouble with Redis: one command for all of them would be late, again and again. Of whichever
+    streams they are."""
     async with opened(server.port) as store, within():
         events = EventStore(store, policy())
-        streams, stored = a_stream("s1", events)
-        stream = next(iter(streams))
-        for n in range(3 * MOST_FORGOTTEN):
-            streams.deliver(stream, b"%d" % n, 0.0)
-        await until(lambda: stored() == 3 * MOST_FORGOTTEN)
-        while stream.log.oldest < stream.log.last:
-            stream.log.forget_oldest()
+        sessions = {f"s{n}": a_stream(f"s{n}", events) for n in range(count)}
+        for streams, _ in sessions.values():
+            for n in range(each):
+                streams.deliver(next(iter(streams)), b"%d" % n, 0.0)
+        await until(lambda: all(stored() == each for _, stored in sessions.values()))
         named: list[int] = []
         append = store.append
 
         async def watched(new: Iterable[Event], forgotten: Iterable[Any], *spans: float) -> None:
-            named.extend(len(numbers) for *_, numbers in forgotten)
+            named.append(sum(len(numbers) for *_, numbers in forgotten))
             await append(new, forgotten, *spans)
 
         store.append = watched  # type: ignore[method-assign,assignment]
-        events.forget("s1", stream)
-        await until(lambda: stream.oldest_stored == stream.log.oldest)
-        assert max(named) == MOST_FORGOTTEN and sum(named) == 3 * MOST_FORGOTTEN - 1
-        kept = await store.stream("s1", stream.log.stream)
-        assert kept is not None and len(kept.messages) == 1
+        ours = {session: next(iter(streams)) for session, (streams, _) in sessions.items()}
+        for session, stream in ours.items():
+            while stream.log.oldest < stream.log.last:
+                stream.log.forget_oldest()
+            events.forget(session, stream)
+        await until(lambda: all(stream.oldest_stored == stream.log.oldest for stream in ours.values()))
+        assert max(named) == MOST_FORGOTTEN and sum(named) == count * (each - 1)
+        for session, stream in ours.items():
+            kept = await store.stream(session, stream.log.stream)
+            assert kept is not None and len(kept.messages) == 1
         await events.aclose()

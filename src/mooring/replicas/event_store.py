@@ -24,8 +24,11 @@ log = logging.getLogger("mooring.replicas")
 BATCH = 512
 """Events in one pipeline."""
 MOST_FORGOTTEN = 2048
-"""Numbers that are taken back from one stream at once: after trouble there may be very many, and a command
+"""Numbers that are taken back at once, of all streams: after trouble there may be very many, and a command
 that names all of them would be late each time, and longer the next time."""
+
+Forgotten = tuple[str, str, range]
+"""A session, a stream of it, and numbers of events there."""
 
 
 class EventStore:
@@ -101,13 +104,7 @@ class EventStore:
         if is_behind or not self._holds():
             self.unstored += len(events)
             return
-        oldest = {
-            stream: min(stream.log.oldest, stream.oldest_stored + MOST_FORGOTTEN) for stream in forgetting
-        }
-        forgotten = [
-            (session, stream.log.stream, range(stream.oldest_stored, oldest[stream]))
-            for stream, session in forgetting.items()
-        ]
+        oldest, forgotten = _taken_back(forgetting)
         try:
             async with asyncio.timeout(self._policy.event_s):
                 policy = self._policy
@@ -119,8 +116,9 @@ class EventStore:
         else:
             for stream, n in oldest.items():
                 stream.oldest_stored = n
-                if n < stream.log.oldest:
-                    self._forgetting[stream] = forgetting[stream]
+                if n == stream.log.oldest:
+                    del forgetting[stream]
+            self._forgetting = forgetting | self._forgetting
             self.stored += len(events)
             self._is_failing = False
 
@@ -144,6 +142,22 @@ class EventStore:
         self._is_closed = True
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _taken_back(forgetting: dict[EventStream, str]) -> tuple[dict[EventStream, int], list[Forgotten]]:
+    """What is taken back at once, and the oldest that streams have there then. Others have to wait."""
+    oldest: dict[EventStream, int] = {}
+    forgotten: list[Forgotten] = []
+    room = MOST_FORGOTTEN
+    for stream, session in forgetting.items():
+        if not room:
+            break
+        first = stream.oldest_stored
+        then = oldest[stream] = min(stream.log.oldest, first + room)
+        if then > first:
+            forgotten.append((session, stream.log.stream, range(first, then)))
+            room -= then - first
+    return oldest, forgotten
 
 
 class SessionEvents:

@@ -57,7 +57,7 @@ anyway: its client asks less often than seals change."""
 HEAD_NAMES = 1 << 32
 """A call names its head by the number of that, less as many times this as can be."""
 BATCH_BYTES = 64 * 1024
-"""A message is sent when it is this long, or the turn of the loop is over."""
+"""A message is sent when it is this long, or when two turns of the loop are over (`Batch`)."""
 MAX_MESSAGE_BYTES = 1024 * 1024
 
 _FIELDS = struct.Struct("!BQII")

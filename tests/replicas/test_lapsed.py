@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from mooring.http.client_limits import ClientLimits
-from mooring.proxy.proxy import TICK_S
+from mooring.proxy.proxy import TICK_S, TICKS_AT_REST
 from mooring.remote.options import RemoteOptions
 from mooring.replicas.membership import Membership
 from mooring.workloads import remote_maker
+from mooring.workloads.workload import Workload
 from tests.e2e.replicas.conftest import ledger
 from tests.faults.test_health import pings_heard
 from tests.faults.test_remote_server import CALL, Elsewhere
@@ -20,13 +21,15 @@ from tests.hosting import Host
 from tests.integration.test_sharing import readyz
 from tests.ledger import Ledger
 from tests.mcp_client import McpClient, client_of
-from tests.raw_server import Asked, Wire, raw_server
+from tests.raw_server import Asked, RawServer, Wire, raw_server
 from tests.replicas.stores import Server
 from tests.replicas.test_bounds import opened, replica, server
+from tests.replicas.test_releasing import knows_another
 from tests.support import alive, until, within
 
 __all__ = ["ledger", "server"]
 
+TOOL = {"name": "x", "arguments": {}}
 PINGS: dict[str, Any] = {"ping_interval_s": 0.05, "ping_timeout_s": 0.3}
 
 
@@ -35,8 +38,17 @@ class Lapse:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_on = False
+        self._looks: int | None = None
         holds = Membership.holds
-        monkeypatch.setattr(Membership, "holds", lambda member: not self.is_on and holds(member))
+        monkeypatch.setattr(Membership, "holds", lambda member: self._look() and holds(member))
+
+    def comes_after(self, looks: int) -> None:
+        self._looks = looks
+
+    def _look(self) -> bool:
+        if self._looks is not None:
+            self.is_on, self._looks = (True, None) if self._looks == 0 else (False, self._looks - 1)
+        return not self.is_on
 
 
 @pytest.fixture
@@ -161,9 +173,9 @@ async def test_what_waits_for_a_server_elsewhere_is_not_sent(server: Server, lap
         replica(server, remote=RemoteOptions(url=elsewhere.url)) as host,
         client_of(host.port) as client,
     ):
-        assert "n" in await client.result(CALL, {"name": "x", "arguments": {}})
+        assert "n" in await client.result(CALL, TOOL)
         script.forget()
-        refused = await client.ask(CALL, {"name": "x", "arguments": {}})
+        refused = await client.ask(CALL, TOOL)
         assert refused["error"]["data"] == {"reason": "lease_lost", "retryable": True}
         # The first; and the one that was refused, since it named the session that was forgotten.
         assert len(await elsewhere.count(2, CALL)) == 2
@@ -199,3 +211,91 @@ async def test_what_waits_for_a_connection_there_is_not_sent(
         assert refused["error"]["data"] == {"reason": "lease_lost", "retryable": True}
         assert len(await elsewhere.count(1, CALL)) == 1
         lapse.is_on = False
+
+
+AFTER_S = 0.5
+IDLE: dict[str, Any] = {"idle_timeout_s": AFTER_S}
+UNUSED: dict[str, Any] = {"sessions": {"forget_after_s": AFTER_S}}
+
+
+def told_of_its_end(elsewhere: RawServer, upstream: str) -> bool:
+    return any(
+        asked.method == "DELETE" and asked.headers["mcp-session-id"] == upstream
+        for asked in elsewhere.requests
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "event"), [(IDLE, "session_idle"), (UNUSED, "session_closed")], ids=["idle", "unused"]
+)
+async def test_time_ends_nothing_elsewhere_of_which_the_server_could_not_be_told(
+    options: dict[str, Any], event: str, server: Server, lapse: Lapse
+) -> None:
+    """The server would keep what it has of it for ever. When it is ours again, it is told."""
+    async with (
+        opened(server.port) as store,
+        raw_server(Elsewhere()) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url), **options) as host,
+        client_of(host.port) as client,
+    ):
+        place = await store.find(client.session)
+        lapse.is_on = True
+        assert place is not None and place.record.upstream
+        await asyncio.sleep(AFTER_S + 2 * TICKS_AT_REST * TICK_S)
+        assert not host.events(event)
+        lapse.is_on = False
+        await host.logged(event)
+        await until(lambda: told_of_its_end(elsewhere, place.record.upstream))
+
+
+async def test_one_that_does_not_come_back_ends_when_it_is_anothers(server: Server, lapse: Lapse) -> None:
+    """Whatever time has come for it meanwhile."""
+    async with (
+        opened(server.port) as store,
+        raw_server(Elsewhere()) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url), lease_s=3.0, **UNUSED) as host,
+        client_of(host.port) as client,
+    ):
+        lapse.is_on = True
+        place = await store.find(client.session)
+        assert place is not None
+        assert await store.claim(client.session, place, "ghost", 1.0, 60.0)
+        await store._client.delete(store._keys.lease(place.owner))
+        await host.logged("session_lost_to_another")
+        async with within():
+            while (await readyz(host))["sessions"]:
+                await asyncio.sleep(0.02)
+        assert not told_of_its_end(elsewhere, place.record.upstream)
+
+
+@pytest.mark.parametrize("looks", range(4))
+async def test_what_is_known_of_a_session_elsewhere_stays_known(
+    looks: int, server: Server, lapse: Lapse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the lease is lost while another goes on with it: so many looks after there is an instance."""
+    acquire = Workload.acquire
+
+    async def acquire_and_lapse(workload: Workload, **options: Any) -> Any:
+        instance = await acquire(workload, **options)
+        lapse.comes_after(looks)
+        return instance
+
+    async with (
+        opened(server.port) as store,
+        raw_server(Elsewhere()) as elsewhere,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as owner,
+        replica(server, remote=RemoteOptions(url=elsewhere.url)) as heir,
+        client_of(owner.port) as client,
+    ):
+        await knows_another(owner)
+        place = await store.find(client.session)
+        assert place is not None and place.record.upstream
+        assert await owner.end() == 0
+        client.port = heir.port
+        monkeypatch.setattr(Workload, "acquire", acquire_and_lapse)
+        refused = await client.ask(CALL, TOOL)
+        assert refused["error"]["data"] == {"reason": "lease_lost", "retryable": True}
+        monkeypatch.setattr(Workload, "acquire", acquire)
+        lapse.is_on = False
+        assert "n" in await client.result(CALL, TOOL)
+        assert elsewhere.requests[-1].headers["mcp-session-id"] == place.record.upstream

@@ -117,7 +117,7 @@ class Link:
         self.state = ASLEEP
         self.reset_by = ""
         self.upstream_known = ("", "")
-        """What another had told of `upstream`, until it is gone on with."""
+        """An `upstream` that is to be gone on with: another has told of it, or we let go without a lease."""
         # Straight to the owner: this is the path of every answer.
         self.on_answer = owner.on_answer
         self.on_failed = owner.on_failed
@@ -310,10 +310,11 @@ class Link:
 
     def _check_fence(self) -> None:
         """Raises Unavailable: whoever has the session by now has an instance of its own."""
-        if not self._may_speak():
+        if not self.may_speak():
             raise Unavailable(FENCED, code="lease_lost")
 
-    def _may_speak(self) -> bool:
+    def may_speak(self) -> bool:
+        """Is the session still ours, as far as we know?"""
         return self._fence is None or self._fence()
 
     async def _try_instance(self, channel: Channel) -> bool:
@@ -323,7 +324,7 @@ class Link:
         self._requests = OwnRequests()
         channel.attach(self)
         if self._fence is not None and isinstance(channel, Guarded):
-            channel.guard(self._may_speak)
+            channel.guard(self.may_speak)
         self._go_on_upstream(channel)
         try:
             async with asyncio.timeout(self._policy.handshake_timeout_s):
@@ -345,6 +346,8 @@ class Link:
             return False  # it ended right after its last answer
         self._task = None
         self._pulse = Pulse(self._health, self._clock())
+        if _upstream_of(channel) is not None:
+            self.upstream_known = ("", "")  # it has that, or another
         self.state = LIVE
         self._owner.on_up(channel)
         self.on_writable()
@@ -356,7 +359,7 @@ class Link:
         if self._fence is None or elsewhere is None:
             return
         elsewhere.on_moved = self._owner.on_moved
-        (backend, upstream), self.upstream_known = self.upstream_known, ("", "")
+        backend, upstream = self.upstream_known
         # Another server would be shown what only the one that gave it should know.
         if upstream and backend == elsewhere.backend and self._owner.memory.handshake is not None:
             elsewhere.go_on_with(upstream, self._owner.memory.handshake)
@@ -365,7 +368,7 @@ class Link:
     def upstream(self) -> tuple[str, str]:
         """A server elsewhere, and the session there, for whoever goes on with it; empty: there is none."""
         elsewhere = _upstream_of(self._channel)
-        if elsewhere is None:
+        if elsewhere is None or (not elsewhere.upstream and self.upstream_known[1]):
             return self.upstream_known
         return (elsewhere.backend, elsewhere.upstream) if elsewhere.backend else ("", "")
 
@@ -407,7 +410,7 @@ class Link:
         channel = self._channel
         if self.state is not LIVE or channel is None or self._taker is not None:
             return  # (what stands behind a face is looked after by its trunk)
-        if in_use or self._paused or not self._may_speak():  # (who is told nothing has not been silent)
+        if in_use or self._paused or not self.may_speak():  # (who is told nothing has not been silent)
             self._pulse.rest(now)
         elif self._pulse.has_stopped(now, channel, self._owner.memory):
             self._release(channel, str(SILENCE), failed=True)
@@ -461,9 +464,9 @@ class Link:
         self.dismiss("session_ended", reason)
 
     def _take_leave(self) -> None:
-        """Of a session elsewhere that nobody has gone on with since it was taken over."""
+        """Of a session elsewhere that was to be gone on with, and was not."""
         backend, upstream = self.upstream_known
-        if upstream and self._owner.memory.handshake is not None and self._may_speak():
+        if upstream and self._owner.memory.handshake is not None and self.may_speak():
             self._backend.take_leave(backend, upstream, self._owner.memory.handshake)
 
     def _drop(self, reason: str, *, failed: bool = False) -> None:
@@ -476,10 +479,16 @@ class Link:
                 self._owner.on_let_go(reason)
 
     def _release(self, channel: Channel, reason: str, *, failed: bool) -> None:
-        """To whoever lends instances. Another may go on with the session that it has elsewhere by now."""
+        """To whoever lends instances. Another may go on with the session that it has elsewhere by now; or we,
+        if that is found to be ours still."""
         elsewhere = _upstream_of(channel)
-        if elsewhere is not None and not self._may_speak():
-            elsewhere.leave()
+        if elsewhere is not None:
+            if self.may_speak():
+                self.upstream_known = ("", "")  # it ends there
+            else:
+                if elsewhere.backend and elsewhere.upstream:
+                    self.upstream_known = (elsewhere.backend, elsewhere.upstream)
+                elsewhere.leave()
         self._backend.release(channel, reason, failed=failed)
 
     def _dismiss_bound(self) -> None:

@@ -548,6 +548,8 @@ class Session:
         idle_s = self._policy.idle_timeout_s
         if self.in_use:
             self.last_used = now
+        elif not self._link.may_speak():
+            pass  # a server elsewhere could not be told: looked at again when it is known whose it is
         elif now - self.last_used >= self._policy.forget_after_s:
             self.close("nobody has used it for so long")
         elif idle_s is not None and self._link.is_live and now - self.last_used >= idle_s:

@@ -265,6 +265,7 @@ async def test_one_that_is_pruned_before_it_is_started_is_made_again(
             relay.before = as_it_is
             id = line.split("/")[3]
             await asyncio.to_thread(real_engine.do, "DELETE", f"/containers/{id}?force=1&v=1")
+            await asyncio.sleep(2 * instances.BUSY_S)  # its end is told before the engine answers
 
         await runtime.harbour.engine()
         relay.before = only("/containers/", when, do=prune)

@@ -448,7 +448,8 @@ class ContainerInstance:
                     self._note_exit(ContainerExit(event.exit_code, out_of_memory=self._told_memory))
                     return
                 # (Podman's may be of the life before: they come late.)
-                if event.exit_code is not None and self._known_engine.kind != PODMAN:
+                # (What has not begun yet is looked at when it does.)
+                if self.life and event.exit_code is not None and self._known_engine.kind != PODMAN:
                     self._tell_in(BUSY_S, ContainerExit(event.exit_code, out_of_memory=self._told_memory))
             case Happened.PAUSED | Happened.UNPAUSED:
                 self._note_paused(event.happened is Happened.PAUSED)

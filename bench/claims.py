@@ -59,14 +59,9 @@ REASONS: dict[str, str] = {
         "the docker command copies bytes; in its place Mooring reads HTTP and JSON, checks and counts: some "
         "110,000 instructions (callgrind), and the six system calls that two connections need (strace)"
     ),
-    "replica_cpu": "one look at the clock less since then: 1.04× in a later run of these rows alone",
-    "replica_three": (
-        "since then calls of two turns of the loop share a message: 0.528× in a later run of these rows alone"
-    ),
     "replica_three_few": (
         "with so few at once a message between two replicas carries one call, and each call has turns of the "
-        "loop to itself in two processes; and three of them, their 32 servers and the load share two cores. "
-        "0.460× in a later run of these rows alone"
+        "loop to itself in two processes; and three of them, their 32 servers and the load share two cores"
     ),
 }
 

@@ -447,8 +447,7 @@ class ContainerInstance:
                 if self._is_being_removed:
                     self._note_exit(ContainerExit(event.exit_code, out_of_memory=self._told_memory))
                     return
-                # (Podman's may be of the life before: they come late.)
-                # (What has not begun yet is looked at when it does.)
+                # (Podman's may be of the life before: they come late. What has not begun is looked at then.)
                 if self.life and event.exit_code is not None and self._known_engine.kind != PODMAN:
                     self._tell_in(BUSY_S, ContainerExit(event.exit_code, out_of_memory=self._told_memory))
             case Happened.PAUSED | Happened.UNPAUSED:
